@@ -1,0 +1,5 @@
+/** Reading and writing tensors in files. */
+@NullMarked
+package io.sparktrainer.checkpoint;
+
+import org.jspecify.annotations.NullMarked;

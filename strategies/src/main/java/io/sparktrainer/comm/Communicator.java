@@ -1,0 +1,79 @@
+package io.sparktrainer.comm;
+
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * Collectives between the ranks of one group.
+ *
+ * <p>Every rank of the group calls the same collectives in the same order with tensors of the same
+ * size and type. A collective returns at once with a handle; tensors handed in must stay alive and
+ * untouched until {@link CollectiveHandle#await()} has returned. Tensors are contiguous. One thread
+ * at a time uses a communicator.
+ *
+ * <p>Two exits: {@link #close()} after success, {@link #abort(String)} after a failure, from any
+ * thread, which also frees ranks that wait inside a collective.
+ */
+public interface Communicator extends AutoCloseable {
+  /** This rank's number in the group, from 0. */
+  int rank();
+
+  /** Number of ranks in the group. */
+  int worldSize();
+
+  /**
+   * Replaces {@code tensor} on every rank by the reduction over all ranks.
+   *
+   * @throws CollectiveException if the group is closed or aborted
+   * @throws IllegalArgumentException if the tensor is not contiguous or of a type that cannot be
+   *     reduced
+   */
+  CollectiveHandle allReduce(Tensor tensor, ReduceOp op);
+
+  /**
+   * Reduces {@code input} over all ranks and leaves piece r, of {@code worldSize} equal pieces, in
+   * {@code output} of rank r.
+   *
+   * @param output numel/worldSize elements
+   * @param input numel elements; its content is undefined afterwards
+   */
+  CollectiveHandle reduceScatter(Tensor output, Tensor input, ReduceOp op);
+
+  /**
+   * Concatenates every rank's {@code input}, in rank order, into {@code output} on every rank.
+   *
+   * @param output numel * worldSize elements
+   * @param input numel elements; may be the rank's own piece of {@code output}
+   */
+  CollectiveHandle allGather(Tensor output, Tensor input);
+
+  /** Replaces {@code tensor} on every rank by the one of rank {@code root}. */
+  CollectiveHandle broadcast(Tensor tensor, int root);
+
+  /** Completes once every rank has called it. */
+  CollectiveHandle barrier();
+
+  /**
+   * A group of some of this group's ranks. Every rank of this group calls it, in the same order and
+   * with the same division into groups; each names the group that it is part of.
+   *
+   * @param name the division's name, such as {@code "shard"}, unique in this group
+   * @param ranks this group's rank numbers, ascending; position in the array is the rank in the new
+   *     group; contains the caller
+   */
+  Communicator subGroup(String name, int... ranks);
+
+  /** What this rank has sent through this group so far, by kind of collective. */
+  CollectiveCounts counts();
+
+  /** Gives back sockets and threads after all ranks have finished. Does nothing the second time. */
+  @Override
+  void close();
+
+  /**
+   * Ends the group at once on this rank; its waiting collectives throw, and so do the other ranks',
+   * which lose their peer. May be called from any thread, and more than once.
+   *
+   * @param reason the first cause, for the messages of what fails because of it
+   */
+  void abort(String reason);
+}

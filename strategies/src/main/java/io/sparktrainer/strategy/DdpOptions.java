@@ -1,0 +1,75 @@
+package io.sparktrainer.strategy;
+
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Options of {@code ddp}, with PyTorch's names, meanings and defaults.
+ *
+ * @param bucketCapMb size at which a gradient bucket is closed, in MiB; null (the default) means 25
+ *     with a first bucket of 1, so that the first all-reduce starts early
+ * @param gradientAsBucketView parameters' gradients are views of the buckets, which saves one copy
+ *     of the gradients
+ * @param staticGraph every step uses the same parameters in the same way
+ * @param findUnusedParameters a step may leave some parameters without gradient
+ * @param broadcastBuffers rank 0's buffers replace the others' before every training forward
+ */
+public record DdpOptions(
+    @Nullable Double bucketCapMb,
+    boolean gradientAsBucketView,
+    boolean staticGraph,
+    boolean findUnusedParameters,
+    boolean broadcastBuffers) {
+  public DdpOptions {
+    if (bucketCapMb != null && !(bucketCapMb > 0)) {
+      throw new IllegalArgumentException(
+          "Cannot use bucket_cap_mb " + bucketCapMb + ": expected more than 0 MiB.");
+    }
+  }
+
+  public static DdpOptions defaults() {
+    return new Builder().build();
+  }
+
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** Sets options by name; what is not set keeps its default. */
+  public static final class Builder {
+    private @Nullable Double bucketCapMb;
+    private boolean gradientAsBucketView;
+    private boolean staticGraph;
+    private boolean findUnusedParameters;
+    private boolean broadcastBuffers = true;
+
+    public Builder bucketCapMb(@Nullable Double mebibytes) {
+      this.bucketCapMb = mebibytes;
+      return this;
+    }
+
+    public Builder gradientAsBucketView(boolean value) {
+      this.gradientAsBucketView = value;
+      return this;
+    }
+
+    public Builder staticGraph(boolean value) {
+      this.staticGraph = value;
+      return this;
+    }
+
+    public Builder findUnusedParameters(boolean value) {
+      this.findUnusedParameters = value;
+      return this;
+    }
+
+    public Builder broadcastBuffers(boolean value) {
+      this.broadcastBuffers = value;
+      return this;
+    }
+
+    public DdpOptions build() {
+      return new DdpOptions(
+          bucketCapMb, gradientAsBucketView, staticGraph, findUnusedParameters, broadcastBuffers);
+    }
+  }
+}

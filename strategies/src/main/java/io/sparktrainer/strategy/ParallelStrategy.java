@@ -1,0 +1,79 @@
+package io.sparktrainer.strategy;
+
+import io.sparktrainer.nn.Block;
+import io.sparktrainer.nn.Loss;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * One rank's side of a parallel training.
+ *
+ * <p>A step is: {@link #zeroGrad()}, one {@link #forwardBackward} per micro-batch with {@link
+ * GradientSync#REDUCE} on the last, optionally {@link #clipGradNorm}, then the optimizer's step
+ * over {@link #trainable()}. All ranks take the same steps. After a failure only {@link #abort} may
+ * be called.
+ */
+public interface ParallelStrategy extends AutoCloseable {
+  /** The strategy's name in a configuration. */
+  String name();
+
+  int rank();
+
+  int worldSize();
+
+  /** The model as this rank holds it. */
+  Block model();
+
+  /**
+   * What the optimizer updates on this rank, by the model's parameter names: the trainable
+   * parameters themselves, or this rank's shards of them. Gradients are in their {@code grad()}.
+   */
+  Map<String, Tensor> trainable();
+
+  /**
+   * One forward and backward pass over one micro-batch; gradients add to what is there.
+   *
+   * @param inputs the model's inputs on this rank's device
+   * @param target what the loss compares with
+   * @param scale factor on the loss before backward, such as 1/k when k micro-batches make a step
+   * @return the unscaled loss of this rank's micro-batch, 0-dimensional, without graph, in the
+   *     caller's scope
+   * @throws IllegalStateException if the strategy is closed or has failed
+   */
+  Tensor forwardBackward(
+      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync);
+
+  /** The model's output without a graph, in the model's current mode. */
+  Tensor predict(Tensor... inputs);
+
+  /** Clears all gradients. */
+  void zeroGrad();
+
+  /**
+   * Scales all gradients so that their 2-norm, taken over the whole model on all ranks, is at most
+   * {@code maxNorm}.
+   *
+   * @return the norm before clipping, the same on every rank
+   */
+  double clipGradNorm(double maxNorm);
+
+  /** Limits every element of every gradient to [-limit, limit]. */
+  void clipGradValue(double limit);
+
+  /**
+   * The whole model's parameters and buffers by name, on the CPU, as they would be on one device.
+   * All ranks call it together; rank 0 gets the state (in its current scope), the others an empty
+   * map.
+   */
+  Map<String, Tensor> fullState();
+
+  /** Ends the training after success; all ranks call it. Does nothing the second time. */
+  @Override
+  void close();
+
+  /**
+   * Ends the training on this rank after a failure and frees peers that wait for it. May be called
+   * from any thread.
+   */
+  void abort(String reason);
+}

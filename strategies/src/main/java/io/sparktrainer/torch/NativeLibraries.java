@@ -1,0 +1,113 @@
+package io.sparktrainer.torch;
+
+import java.io.IOException;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import org.bytedeco.javacpp.Loader;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Loads libtorch once per JVM.
+ *
+ * <p>Before the first load it chooses MKL as the BLAS where the MKL jars are on the class path (two
+ * or more threads run about five times faster on it than on OpenBLAS), and takes a file lock on
+ * JavaCPP's cache folder: executors on one host that extract a cold cache at the same time can
+ * crash each other.
+ */
+public final class NativeLibraries {
+  private static final Logger LOG = LoggerFactory.getLogger(NativeLibraries.class);
+  private static final String BLAS_PROPERTY = "org.bytedeco.openblas.load";
+
+  private static volatile boolean loaded;
+  private static @Nullable NativeLibraryException failure;
+
+  private NativeLibraries() {}
+
+  /**
+   * Loads libtorch if this JVM has not done so yet.
+   *
+   * @throws NativeLibraryException if it cannot be loaded, now or at an earlier call
+   */
+  public static void load() {
+    if (!loaded) {
+      loadOnce();
+    }
+  }
+
+  private static synchronized void loadOnce() {
+    if (loaded) {
+      return;
+    }
+    if (failure != null) {
+      throw failure;
+    }
+    configure();
+    try {
+      loadUnderLock();
+    } catch (LinkageError | RuntimeException | IOException e) {
+      failure = new NativeLibraryException(message(e), e);
+      throw failure;
+    }
+    loaded = true;
+  }
+
+  private static void configure() {
+    // JavaCPP refuses allocations once the process is larger than twice the heap; tensors live
+    // outside the heap, so that limit has no meaning here.
+    setIfAbsent("org.bytedeco.javacpp.maxPhysicalBytes", "0");
+    setIfAbsent("org.bytedeco.javacpp.maxBytes", "0");
+    if (mklOnClassPath()) {
+      setIfAbsent(BLAS_PROPERTY, "mkl");
+    }
+  }
+
+  private static void setIfAbsent(String key, String value) {
+    if (System.getProperty(key) == null) {
+      System.setProperty(key, value);
+    }
+  }
+
+  private static boolean mklOnClassPath() {
+    ClassLoader loader = NativeLibraries.class.getClassLoader();
+    return loader.getResource("org/bytedeco/mkl/linux-x86_64/libmkl_rt.so.2") != null
+        || loader.getResource("org/bytedeco/mkl/windows-x86_64/mkl_rt.2.dll") != null;
+  }
+
+  private static void loadUnderLock() throws IOException {
+    long start = System.nanoTime();
+    Path cache = Loader.getCacheDir().toPath();
+    Files.createDirectories(cache);
+    try (var channel =
+            FileChannel.open(
+                cache.resolve(".spark-trainer.lock"),
+                StandardOpenOption.CREATE,
+                StandardOpenOption.WRITE);
+        var lock = channel.lock()) {
+      Loader.load(org.bytedeco.pytorch.global.torch.class);
+      LOG.debug("Loaded libtorch in {} ms ({})", (System.nanoTime() - start) / 1_000_000, lock);
+    }
+  }
+
+  private static String message(Throwable cause) {
+    return "Cannot load libtorch: expected native libraries for platform "
+        + platform()
+        + " on the class path or in "
+        + System.getProperty("org.bytedeco.javacpp.cachedir", "~/.javacpp/cache")
+        + ", got "
+        + cause
+        + ". Add org.bytedeco:pytorch with the classifier of this platform to the application's"
+        + " jars on the driver and the executors, and check that the cache folder is writable.";
+  }
+
+  private static String platform() {
+    try {
+      return Loader.getPlatform();
+    } catch (LinkageError | RuntimeException e) {
+      return System.getProperty("os.name") + "-" + System.getProperty("os.arch");
+    }
+  }
+}

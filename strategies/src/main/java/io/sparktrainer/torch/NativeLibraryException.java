@@ -1,0 +1,10 @@
+package io.sparktrainer.torch;
+
+/** libtorch or one of the libraries it needs cannot be loaded into this JVM. */
+public final class NativeLibraryException extends RuntimeException {
+  private static final long serialVersionUID = 1L;
+
+  NativeLibraryException(String message, Throwable cause) {
+    super(message, cause);
+  }
+}

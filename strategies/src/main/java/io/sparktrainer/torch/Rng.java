@@ -1,0 +1,42 @@
+package io.sparktrainer.torch;
+
+import org.bytedeco.pytorch.Generator;
+import org.bytedeco.pytorch.GeneratorOptional;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
+
+/**
+ * Random numbers of the calling thread. libtorch's default generator is one for the whole process;
+ * ranks that are threads would draw from it in an order that changes from run to run, so layers
+ * draw from this one, and a run is repeatable.
+ */
+public final class Rng {
+  private static final ThreadLocal<Generator> CURRENT = ThreadLocal.withInitial(() -> create(0));
+
+  private Rng() {}
+
+  private static Generator create(long seed) {
+    NativeLibraries.load();
+    return NativeScope.keep(torch.make_generator_cpu(seed));
+  }
+
+  /** Restarts the calling thread's sequence from {@code seed}. */
+  public static void seed(long seed) {
+    CURRENT.get().set_current_seed(seed);
+  }
+
+  /** The calling thread's generator, as an argument for libtorch's random functions. */
+  public static GeneratorOptional generator() {
+    return new GeneratorOptional(CURRENT.get());
+  }
+
+  /** Where the calling thread's sequence stands: uint8 tensor, owned by the current scope. */
+  public static Tensor state() {
+    return CURRENT.get().get_state();
+  }
+
+  /** Continues from a {@link #state()} taken on this or another thread. */
+  public static void restore(Tensor state) {
+    CURRENT.get().set_state(state);
+  }
+}
