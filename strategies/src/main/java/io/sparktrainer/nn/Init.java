@@ -51,6 +51,6 @@ public final class Init {
     for (int i = 1; i < weightShape.length; i++) {
       fanIn *= weightShape[i];
     }
-    return fanIn == 0 ? 0 : 1 / Math.sqrt(fanIn);
+    return fanIn == 0 ? 0 : 1 / Math.sqrt((double) fanIn);
   }
 }

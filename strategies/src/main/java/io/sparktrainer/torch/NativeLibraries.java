@@ -23,7 +23,7 @@ public final class NativeLibraries {
   private static final String BLAS_PROPERTY = "org.bytedeco.openblas.load";
 
   private static volatile boolean loaded;
-  private static @Nullable NativeLibraryException failure;
+  private static @Nullable String failure;
 
   private NativeLibraries() {}
 
@@ -43,14 +43,14 @@ public final class NativeLibraries {
       return;
     }
     if (failure != null) {
-      throw failure;
+      throw new NativeLibraryException(failure, null);
     }
     configure();
     try {
       loadUnderLock();
     } catch (LinkageError | RuntimeException | IOException e) {
-      failure = new NativeLibraryException(message(e), e);
-      throw failure;
+      failure = message(e);
+      throw new NativeLibraryException(failure, e);
     }
     loaded = true;
   }
