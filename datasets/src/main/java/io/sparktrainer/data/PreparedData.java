@@ -1,0 +1,109 @@
+package io.sparktrainer.data;
+
+import java.util.Collections;
+import org.apache.spark.api.java.JavaRDD;
+
+/** A DataFrame made ready on the driver for {@code worldSize} ranks. */
+public final class PreparedData {
+  private final DataSpec spec;
+  private final ReadPlan plan;
+  private final int worldSize;
+  private final JavaRDD<byte[]> rdd;
+  private final int[] sourcePartitions;
+  private final RowCounts counts;
+  private boolean materialized;
+
+  PreparedData(
+      DataSpec spec,
+      ReadPlan plan,
+      int worldSize,
+      JavaRDD<byte[]> rdd,
+      int[] sourcePartitions,
+      RowCounts counts) {
+    this.spec = spec;
+    this.plan = plan;
+    this.worldSize = worldSize;
+    this.rdd = rdd;
+    this.sourcePartitions = sourcePartitions;
+    this.counts = counts;
+  }
+
+  /** The tensors that batches will hold; a model takes its sizes from here. */
+  public TensorSchema schema() {
+    return plan.schema();
+  }
+
+  /** The spec it was made from. */
+  public DataSpec spec() {
+    return spec;
+  }
+
+  /** Ranks. */
+  public int worldSize() {
+    return worldSize;
+  }
+
+  /**
+   * Encoded rows in exactly {@link #worldSize()} partitions; partition r belongs to rank r. Fit for
+   * one barrier stage: {@code data.rdd().rdd().barrier().mapPartitions(...)}, whose task hands its
+   * iterator to {@link RankReader#read}.
+   */
+  public JavaRDD<byte[]> rdd() {
+    return rdd;
+  }
+
+  /** The reader that tasks use. */
+  public RankReader reader() {
+    return new RankReader(spec, plan, worldSize, sourcePartitions.clone());
+  }
+
+  /**
+   * Runs the DataFrame's own work now, in an ordinary job, so that the barrier stage holds its
+   * slots for training only, and mistakes in the data show before it starts. With {@link
+   * Balance#REPARTITION} the rows lie in Spark's shuffle files afterwards, and neither the barrier
+   * stage nor a second one after a failure runs the DataFrame's work again. With the other policies
+   * this does nothing: rows are then read inside the barrier stage.
+   *
+   * @throws IllegalArgumentException where there are 0 rows, or fewer than ranks, or a value can't
+   *     be read (naming column and row)
+   */
+  public void materialize() {
+    if (materialized || spec.balance() != Balance.REPARTITION) {
+      return;
+    }
+    try {
+      rdd.mapPartitions(blocks -> Collections.<Integer>emptyIterator())
+          .collectPartitions(new int[] {0});
+    } catch (Exception e) {
+      throw Failures.clearest(e);
+    }
+    materialized = true;
+    requireRows("training", counts.total(Block.TRAINING));
+    if (!(spec.validation() instanceof Validation.None)) {
+      requireRows("validation", counts.total(Block.VALIDATION));
+    }
+  }
+
+  private void requireRows(String set, long rows) {
+    if (rows == 0) {
+      throw new IllegalArgumentException(
+          "Cannot train: expected %s rows, got 0. Check the DataFrame's filters and what is dropped."
+              .formatted(set));
+    }
+    if (rows < worldSize && set.equals("training")) {
+      throw new IllegalArgumentException(
+          "Cannot train on %d ranks: expected at least one row per rank, got %d rows. Use fewer ranks."
+              .formatted(worldSize, rows));
+    }
+  }
+
+  /** Training rows over all ranks, or -1 before {@link #materialize()}. */
+  public long trainingRows() {
+    return materialized ? counts.total(Block.TRAINING) : -1;
+  }
+
+  /** Validation rows over all ranks, or -1 before {@link #materialize()}. */
+  public long validationRows() {
+    return materialized ? counts.total(Block.VALIDATION) : -1;
+  }
+}

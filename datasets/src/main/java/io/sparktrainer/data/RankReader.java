@@ -1,0 +1,99 @@
+package io.sparktrainer.data;
+
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * Reads a rank's partition in its task. Made by {@link PreparedData#reader()} on the driver, and
+ * serializable, so that a task can carry it.
+ */
+public final class RankReader implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final DataSpec spec;
+  private final ReadPlan plan;
+  private final int worldSize;
+  private final int[] sourcePartitions;
+
+  /** Source partitions by set; a set's own source counts only its own rows. */
+  RankReader(DataSpec spec, ReadPlan plan, int worldSize, int[] sourcePartitions) {
+    this.spec = spec;
+    this.plan = plan;
+    this.worldSize = worldSize;
+    this.sourcePartitions = sourcePartitions;
+  }
+
+  /** The tensors that batches will hold. */
+  public TensorSchema schema() {
+    return plan.schema();
+  }
+
+  /** Ranks. */
+  public int worldSize() {
+    return worldSize;
+  }
+
+  /**
+   * Reads all rows of the rank into direct memory.
+   *
+   * @param rank this rank, which is the partition's index in {@link PreparedData#rdd()}
+   * @param partition the partition's iterator, read to its end
+   * @return the rows, to be closed by the caller
+   * @throws IllegalArgumentException naming column and row where a value can't be read
+   */
+  public RankData read(int rank, Iterator<byte[]> partition) {
+    if (rank < 0 || rank >= worldSize) {
+      throw new IllegalArgumentException(
+          "Cannot read a partition: expected a rank of 0 to %d, got %d."
+              .formatted(worldSize - 1, rank));
+    }
+    ShareBuilder[] sets = new ShareBuilder[Block.SETS];
+    for (int set = 0; set < sets.length; set++) {
+      sets[set] = new ShareBuilder(plan.recordBytes());
+    }
+    try {
+      Map<Integer, byte[]> ends = new TreeMap<>();
+      while (partition.hasNext()) {
+        byte[] block = partition.next();
+        if (Block.isEnd(block)) {
+          ends.put(Block.partition(block), block);
+        } else {
+          sets[Block.set(block)].add(block);
+        }
+      }
+      int expected = Arrays.stream(sourcePartitions).sum();
+      if (ends.size() != expected) {
+        throw new IllegalStateException(
+            "Cannot read the data: expected the ends of %d source partitions, got %d (rank %d of %d)."
+                .formatted(expected, ends.size(), rank, worldSize));
+      }
+      dealLeftOver(rank, ends, sets);
+      return new RankData(rank, worldSize, spec, plan, sets);
+    } catch (Throwable e) {
+      for (ShareBuilder set : sets) {
+        set.close();
+      }
+      throw e;
+    }
+  }
+
+  /** The left-over rows of all source partitions in order, one to each rank in turn. */
+  private void dealLeftOver(int rank, Map<Integer, byte[]> ends, ShareBuilder[] sets) {
+    long[] dealt = new long[Block.SETS];
+    for (byte[] end : ends.values()) {
+      int at = Block.HEADER_BYTES;
+      for (int set = 0; set < Block.SETS; set++) {
+        int rest = (int) (Block.count(end, set) % worldSize);
+        for (int i = 0; i < rest; i++) {
+          if (dealt[set]++ % worldSize == rank) {
+            sets[set].addLast(Block.partition(end), end, at);
+          }
+          at += plan.recordBytes();
+        }
+      }
+    }
+  }
+}

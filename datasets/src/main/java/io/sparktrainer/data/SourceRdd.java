@@ -1,0 +1,22 @@
+package io.sparktrainer.data;
+
+import java.io.Serializable;
+import java.util.Iterator;
+import org.apache.spark.api.java.JavaRDD;
+
+/**
+ * A source of rows, and how one of its partitions is encoded.
+ *
+ * @param rdd the source, with its own partitions
+ * @param tiles opens a partition
+ */
+record SourceRdd<T>(JavaRDD<T> rdd, Tiles<T> tiles) {
+  /** Opens a partition. */
+  interface Tiles<T> extends Serializable {
+    TileSource open(Iterator<T> partition, SplitRule split, int index);
+  }
+
+  int partitions() {
+    return rdd.getNumPartitions();
+  }
+}

@@ -1,0 +1,17 @@
+package io.sparktrainer.data;
+
+/** A few records in a reused array, small enough to stay in the processor's cache. */
+final class Tile {
+  private static final int TARGET_BYTES = 32 << 10;
+  private static final int MAX_ROWS = 512;
+
+  final byte[] records;
+  final boolean[] validation;
+  final int capacity;
+
+  Tile(int recordBytes) {
+    this.capacity = Math.max(1, Math.min(MAX_ROWS, TARGET_BYTES / recordBytes));
+    this.records = new byte[Math.multiplyExact(capacity, recordBytes)];
+    this.validation = new boolean[capacity];
+  }
+}
