@@ -13,6 +13,17 @@ public interface Optimizer extends AutoCloseable {
    */
   void step(double learningRate);
 
+  /**
+   * As {@link #step(double)}, for gradients of a loss that was multiplied by {@code gradScale}:
+   * they are divided by it first. Where {@code foundInf} is 1 nothing changes, neither parameters
+   * nor state.
+   *
+   * @param gradScale float32 scalar on the parameters' device
+   * @param foundInf float32 scalar on the parameters' device, 1 if any gradient is not finite, else
+   *     0
+   */
+  void step(double learningRate, Tensor gradScale, Tensor foundInf);
+
   /** The learning rate it was configured with, which a schedule scales. */
   double baseLearningRate();
 

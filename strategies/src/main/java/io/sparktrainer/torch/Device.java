@@ -1,5 +1,6 @@
 package io.sparktrainer.torch;
 
+import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptions;
 
 /**
@@ -26,6 +27,11 @@ public record Device(Type type, int index) {
 
   public static Device cuda(int index) {
     return new Device(Type.CUDA, index);
+  }
+
+  /** Where {@code tensor} lives. */
+  public static Device of(Tensor tensor) {
+    return tensor.is_cpu() ? CPU : cuda(tensor.device().index());
   }
 
   public boolean isCuda() {
