@@ -10,6 +10,7 @@ import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
+import io.sparktrainer.torch.Threads;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -33,6 +34,7 @@ class TestSafetensors {
 
   @BeforeEach
   void open() {
+    Threads.use(1);
     scope = NativeScope.open();
   }
 

@@ -9,6 +9,7 @@ import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
+import io.sparktrainer.torch.Threads;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.bytedeco.javacpp.Pointer;
@@ -23,6 +24,7 @@ class TestOptimizerState {
 
   @BeforeEach
   void open() {
+    Threads.use(1);
     scope = NativeScope.open();
   }
 
