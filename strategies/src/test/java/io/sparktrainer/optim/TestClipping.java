@@ -166,6 +166,6 @@ class TestClipping {
               Clipping.byValue(parameters, 1);
             });
     assertThat(growth).isLessThan(16L << 20);
-    assertThat(Pointer.totalCount()).isEqualTo(before);
+    assertThat(Pointer.totalCount()).isLessThanOrEqualTo(before);
   }
 }

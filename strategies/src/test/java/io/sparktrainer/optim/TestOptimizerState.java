@@ -233,7 +233,7 @@ class TestOptimizerState {
         assertThat(Memory.growth(5000, () -> optimizer.step(0.1)))
             .as("bytes over 5,000 steps of %s", optimizer)
             .isLessThan(16L << 20);
-        assertThat(Pointer.totalCount()).isEqualTo(before);
+        assertThat(Pointer.totalCount()).isLessThanOrEqualTo(before);
       }
     }
   }
