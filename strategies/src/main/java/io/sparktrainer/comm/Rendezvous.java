@@ -19,6 +19,11 @@ public record Rendezvous(
           "Cannot join a group: expected a rank in 0..%d, got rank %d of world size %d."
               .formatted(worldSize - 1, rank, worldSize));
     }
+    if (host.isBlank() || secret.isBlank()) {
+      throw new IllegalArgumentException(
+          "Cannot join a group: expected rank 0's host and the run's secret, got %s."
+              .formatted(host.isBlank() ? "no host" : "no secret"));
+    }
     if (port < 1 || port > 65535) {
       throw new IllegalArgumentException(
           "Cannot join a group: expected a port in 1..65535, got " + port + ".");
@@ -27,6 +32,11 @@ public record Rendezvous(
       throw new IllegalArgumentException(
           "Cannot join a group: expected a time-out of at least 1 s, got " + timeoutSeconds + ".");
     }
+  }
+
+  /** The same place with another time-out. */
+  public Rendezvous withTimeout(int seconds) {
+    return new Rendezvous(host, port, secret, rank, worldSize, seconds);
   }
 
   /** Without the secret. */

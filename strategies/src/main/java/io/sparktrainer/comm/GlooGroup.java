@@ -1,0 +1,108 @@
+package io.sparktrainer.comm;
+
+import io.sparktrainer.torch.NativeScope;
+import org.bytedeco.javacpp.chrono.Milliseconds;
+import org.bytedeco.pytorch.AllgatherOptions;
+import org.bytedeco.pytorch.AllreduceOptions;
+import org.bytedeco.pytorch.BarrierOptions;
+import org.bytedeco.pytorch.BroadcastOptions;
+import org.bytedeco.pytorch.GlooDeviceVector;
+import org.bytedeco.pytorch.PrefixStore;
+import org.bytedeco.pytorch.ProcessGroupGloo;
+import org.bytedeco.pytorch.ReduceOp.RedOpType;
+import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorVector;
+import org.bytedeco.pytorch.Work;
+
+/**
+ * The native side of one Gloo group. Nothing is checked here: a wrong size ends the JVM. The
+ * returned work belongs to the caller, who closes it.
+ */
+final class GlooGroup implements AutoCloseable {
+  private final ProcessGroupGloo group;
+  // The group does not count as an owner of these.
+  private final PrefixStore store;
+  private final ProcessGroupGloo.Options options;
+  private boolean closed;
+
+  private GlooGroup(ProcessGroupGloo group, PrefixStore store, ProcessGroupGloo.Options options) {
+    this.group = group;
+    this.store = store;
+    this.options = options;
+  }
+
+  /**
+   * Waits for all {@code size} ranks of the group with this {@code prefix}; may block longer than
+   * {@code timeoutSeconds}.
+   */
+  static GlooGroup connect(
+      StoreClient client, String localHost, String prefix, int rank, int size, int timeoutSeconds) {
+    PrefixStore store = client.under(prefix);
+    try (var scope = NativeScope.open()) {
+      Milliseconds timeout = new Milliseconds(timeoutSeconds * 1000L);
+      ProcessGroupGloo.Options options = ProcessGroupGloo.Options.create(timeout);
+      options.devices(new GlooDeviceVector(ProcessGroupGloo.createDeviceForHostname(localHost)));
+      ProcessGroupGloo group = new ProcessGroupGloo(store, rank, size, options);
+      return new GlooGroup(NativeScope.keep(group), store, NativeScope.keep(options));
+    } catch (RuntimeException e) {
+      store.close();
+      throw e;
+    }
+  }
+
+  Work allReduce(Tensor tensor, ReduceOp op) {
+    try (var scope = NativeScope.open()) {
+      AllreduceOptions options = new AllreduceOptions().reduceOp(nativeOp(op));
+      return NativeScope.keep(group.allreduce(new TensorVector(tensor), options));
+    }
+  }
+
+  Work allGather(Tensor output, Tensor input) {
+    try (var scope = NativeScope.open()) {
+      // The native call wants the output's shape to follow the input's.
+      Tensor flatOutput = FlatTensors.flat(output);
+      Tensor flatInput = FlatTensors.flat(input);
+      return NativeScope.keep(group._allgather_base(flatOutput, flatInput, new AllgatherOptions()));
+    }
+  }
+
+  Work broadcast(Tensor tensor, int root) {
+    try (var scope = NativeScope.open()) {
+      BroadcastOptions options = new BroadcastOptions().rootRank(root);
+      return NativeScope.keep(group.broadcast(new TensorVector(tensor), options));
+    }
+  }
+
+  Work barrier() {
+    try (var scope = NativeScope.open()) {
+      return NativeScope.keep(group.barrier(new BarrierOptions()));
+    }
+  }
+
+  /** AVG is a sum here; the caller divides. */
+  private static org.bytedeco.pytorch.ReduceOp nativeOp(ReduceOp op) {
+    return new org.bytedeco.pytorch.ReduceOp(
+        switch (op) {
+          case SUM, AVG -> RedOpType.SUM;
+          case MIN -> RedOpType.MIN;
+          case MAX -> RedOpType.MAX;
+        });
+  }
+
+  /**
+   * Gives back sockets and threads, after waiting for collectives that are under way: until they
+   * are done or their time-out has passed.
+   */
+  @Override
+  public void close() {
+    synchronized (this) {
+      if (closed) {
+        return;
+      }
+      closed = true;
+    }
+    group.close();
+    store.close();
+    options.close();
+  }
+}

@@ -1,0 +1,5 @@
+/** Runs ranks as threads or processes, for tests of any package. */
+@NullMarked
+package io.sparktrainer.comm.testing;
+
+import org.jspecify.annotations.NullMarked;
