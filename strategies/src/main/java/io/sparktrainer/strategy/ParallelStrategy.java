@@ -1,5 +1,6 @@
 package io.sparktrainer.strategy;
 
+import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.Loss;
 import java.util.Map;
@@ -17,9 +18,16 @@ public interface ParallelStrategy extends AutoCloseable {
   /** The strategy's name in a configuration. */
   String name();
 
-  int rank();
+  /** The group of all ranks; of one rank where the strategy has no peers. */
+  Communicator communicator();
 
-  int worldSize();
+  default int rank() {
+    return communicator().rank();
+  }
+
+  default int worldSize() {
+    return communicator().worldSize();
+  }
 
   /** The model as this rank holds it. */
   Block model();

@@ -114,12 +114,20 @@ public final class Tensors {
 
   /** Size of each dimension. */
   public static long[] shape(Tensor tensor) {
-    LongArrayRef sizes = tensor.sizes();
-    long[] shape = new long[(int) sizes.size()];
-    for (int i = 0; i < shape.length; i++) {
-      shape[i] = sizes.get(i);
+    return toArray(tensor.sizes());
+  }
+
+  /** Elements to skip in memory to get to the next index of each dimension. */
+  public static long[] strides(Tensor tensor) {
+    return toArray(tensor.strides());
+  }
+
+  private static long[] toArray(LongArrayRef values) {
+    long[] array = new long[(int) values.size()];
+    for (int i = 0; i < array.length; i++) {
+      array[i] = values.get(i);
     }
-    return shape;
+    return array;
   }
 
   /** Elements of a tensor of any shape, as float32 on the CPU, row-major. */

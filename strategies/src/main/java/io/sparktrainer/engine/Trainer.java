@@ -1,0 +1,193 @@
+package io.sparktrainer.engine;
+
+import io.sparktrainer.comm.ReduceOp;
+import io.sparktrainer.nn.Loss;
+import io.sparktrainer.optim.Optimizer;
+import io.sparktrainer.optim.ScheduleSpec;
+import io.sparktrainer.strategy.GradientSync;
+import io.sparktrainer.strategy.ParallelStrategy;
+import io.sparktrainer.torch.NativeScope;
+import io.sparktrainer.torch.Rng;
+import io.sparktrainer.torch.Tensors;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The training loop of one rank, over any strategy: epochs of optimizer steps of one or several
+ * micro-batches, clipping, the learning-rate schedule, and an evaluation after each epoch. All
+ * ranks run it together with the same options.
+ */
+public final class Trainer {
+  private final ParallelStrategy strategy;
+  private final Optimizer optimizer;
+  private final ScheduleSpec schedule;
+  private final Loss loss;
+  private final TrainingOptions options;
+  private final TrainingListener listener;
+  private long stepsDone;
+
+  /**
+   * Uses, but does not close, what it is given.
+   *
+   * @param optimizer over {@code strategy.trainable()}
+   */
+  public Trainer(
+      ParallelStrategy strategy,
+      Optimizer optimizer,
+      ScheduleSpec schedule,
+      Loss loss,
+      TrainingOptions options,
+      TrainingListener listener) {
+    this.strategy = strategy;
+    this.optimizer = optimizer;
+    this.schedule = schedule;
+    this.loss = loss;
+    this.options = options;
+    this.listener = listener;
+  }
+
+  /**
+   * Trains.
+   *
+   * @param train this rank's training rows
+   * @param evaluation this rank's evaluation rows, or null for none on any rank
+   * @return the metrics of each epoch, the same on every rank
+   * @throws TrainingException with the first thing that went wrong on this rank as its cause
+   */
+  public List<EpochMetrics> fit(BatchSource train, @Nullable BatchSource evaluation) {
+    Rng.seed(options.seed() + strategy.rank());
+    int epoch = 0;
+    try {
+      requireSameSteps(train);
+      List<EpochMetrics> epochs = new ArrayList<>();
+      for (; epoch < options.epochs(); epoch++) {
+        EpochMetrics metrics = epoch(epoch, train, evaluation);
+        epochs.add(metrics);
+        listener.onEpoch(metrics);
+      }
+      return epochs;
+    } catch (RuntimeException | Error e) {
+      throw new TrainingException(
+          "Cannot go on training: %s (rank %d of %d, epoch %d, step %d)"
+              .formatted(e.getMessage(), strategy.rank(), strategy.worldSize(), epoch, stepsDone),
+          strategy.rank(),
+          stepsDone,
+          e);
+    }
+  }
+
+  /** Unequal numbers would leave some ranks waiting in a collective for ever. */
+  private void requireSameSteps(BatchSource train) {
+    try (var scope = NativeScope.open()) {
+      long mine = train.batchesPerEpoch();
+      Tensor extremes = Tensors.of(new long[] {mine, -mine}, 2);
+      strategy.communicator().allReduce(extremes, ReduceOp.MAX).await();
+      long[] values = Tensors.toLongs(extremes);
+      if (values[0] != -values[1] || mine < 1) {
+        throw new IllegalArgumentException(
+            "expected the same number of batches, at least 1, on every rank, got %d to %d"
+                .formatted(-values[1], values[0]));
+      }
+    }
+  }
+
+  private EpochMetrics epoch(int epoch, BatchSource train, @Nullable BatchSource evaluation) {
+    long start = System.nanoTime();
+    Tally tally = new Tally(loss);
+    int batches = train.batchesPerEpoch();
+    int steps = (batches + options.accumulate() - 1) / options.accumulate();
+    Iterator<TensorBatch> iterator = train.epoch(epoch);
+    strategy.model().train();
+    for (int step = 0; step < steps; step++) {
+      int microBatches = Math.min(options.accumulate(), batches - step * options.accumulate());
+      listener.onStep(step(epoch, step, steps, microBatches, iterator, tally));
+    }
+    double seconds = (System.nanoTime() - start) / 1e9;
+    tally.combine(strategy.communicator());
+    Tally evaluated = new Tally(loss);
+    if (evaluation != null) {
+      evaluate(evaluation, evaluated);
+    }
+    return new EpochMetrics(
+        epoch,
+        tally.loss(),
+        tally.accuracy(),
+        evaluated.rows() == 0 ? null : evaluated.loss(),
+        evaluated.accuracy(),
+        tally.rows(),
+        seconds);
+  }
+
+  private StepMetrics step(
+      int epoch,
+      int step,
+      int steps,
+      int microBatches,
+      Iterator<TensorBatch> batches,
+      Tally tally) {
+    long start = System.nanoTime();
+    strategy.zeroGrad();
+    double lossSum = 0;
+    int rows = 0;
+    for (int i = 0; i < microBatches; i++) {
+      try (var scope = NativeScope.open()) {
+        TensorBatch batch = batches.next();
+        Tensor value =
+            strategy.forwardBackward(
+                batch.inputArray(),
+                batch.target(),
+                tally.counting(),
+                1.0 / microBatches,
+                i == microBatches - 1 ? GradientSync.REDUCE : GradientSync.ACCUMULATE);
+        double mean = value.item_double();
+        tally.add(mean, batch.rows());
+        lossSum += mean * batch.rows();
+        rows += batch.rows();
+      }
+    }
+    requireFinite(lossSum);
+    Double gradNorm = clip();
+    double learningRate =
+        optimizer.baseLearningRate() * schedule.factor(stepsDone, (long) steps * options.epochs());
+    optimizer.step(learningRate);
+    stepsDone++;
+    double seconds = (System.nanoTime() - start) / 1e9;
+    return new StepMetrics(
+        epoch, step, steps, lossSum / rows, learningRate, gradNorm, rows, seconds);
+  }
+
+  private @Nullable Double clip() {
+    if (options.clipGradValue() != null) {
+      strategy.clipGradValue(options.clipGradValue());
+    }
+    return options.clipGradNorm() == null ? null : strategy.clipGradNorm(options.clipGradNorm());
+  }
+
+  private void requireFinite(double lossSum) {
+    if (!Double.isFinite(lossSum)) {
+      throw new ArithmeticException(
+          "the loss is "
+              + lossSum
+              + ". Lower the learning rate, clip gradients (training.clip_grad_norm) or look for"
+              + " values out of range in the features");
+    }
+  }
+
+  private void evaluate(BatchSource evaluation, Tally tally) {
+    strategy.model().eval();
+    Iterator<TensorBatch> batches = evaluation.epoch(0);
+    Loss counting = tally.counting();
+    for (int i = 0; i < evaluation.batchesPerEpoch(); i++) {
+      try (var scope = NativeScope.open()) {
+        TensorBatch batch = batches.next();
+        Tensor output = strategy.predict(batch.inputArray());
+        tally.add(counting.of(output, batch.target()).item_double(), batch.rows());
+      }
+    }
+    tally.combine(strategy.communicator());
+    strategy.model().train();
+  }
+}

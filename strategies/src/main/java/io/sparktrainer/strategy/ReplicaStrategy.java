@@ -1,0 +1,163 @@
+package io.sparktrainer.strategy;
+
+import io.sparktrainer.comm.Communicator;
+import io.sparktrainer.nn.Block;
+import io.sparktrainer.nn.Loss;
+import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Gradients;
+import io.sparktrainer.torch.NativeScope;
+import io.sparktrainer.torch.Tensors;
+import java.util.LinkedHashMap;
+import java.util.Locale;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * What the strategies share in which a rank runs one model: the order of a forward and backward
+ * pass, and the life cycle READY, then CLOSED after success or FAILED after a failure.
+ */
+public abstract class ReplicaStrategy implements ParallelStrategy {
+  private enum State {
+    READY,
+    FAILED,
+    CLOSED
+  }
+
+  private final Block model;
+  private final Communicator communicator;
+  private volatile State state = State.READY;
+
+  /**
+   * Takes over {@code model} and {@code communicator}, which are closed with the strategy.
+   *
+   * @throws IllegalArgumentException if the model has no trainable parameter
+   */
+  protected ReplicaStrategy(Block model, Communicator communicator) {
+    this.model = model;
+    this.communicator = communicator;
+    if (trainableParameters(model).isEmpty()) {
+      throw new IllegalArgumentException(
+          "Cannot train %s with %s: expected at least one parameter with requires_grad, got none among %d parameters. Register tensors with parameter(), and unfreeze what is to be trained."
+              .formatted(model, name(), model.parameters().size()));
+    }
+  }
+
+  /** The parameters of {@code model} that require gradients, by name. */
+  public static Map<String, Tensor> trainableParameters(Block model) {
+    Map<String, Tensor> trainable = new LinkedHashMap<>();
+    model
+        .parameters()
+        .forEach(
+            (name, tensor) -> {
+              if (tensor.requires_grad()) {
+                trainable.put(name, tensor);
+              }
+            });
+    return trainable;
+  }
+
+  @Override
+  public final Block model() {
+    return model;
+  }
+
+  @Override
+  public final Communicator communicator() {
+    return communicator;
+  }
+
+  @Override
+  public Map<String, Tensor> trainable() {
+    return trainableParameters(model);
+  }
+
+  @Override
+  public final Tensor forwardBackward(
+      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync) {
+    requireReady();
+    try (var scope = NativeScope.open();
+        var recorded = Gradients.on()) {
+      beforeForward(sync);
+      Tensor value = loss.of(model.call(inputs), target);
+      backward(scale == 1 ? value : value.mul(Tensors.scalar(scale)), sync);
+      return scope.pass(value.detach());
+    } catch (RuntimeException | Error e) {
+      state = State.FAILED;
+      throw e;
+    }
+  }
+
+  /** Acts before the model runs. */
+  protected void beforeForward(GradientSync sync) {}
+
+  /** Runs backward from {@code loss} and leaves combined gradients when {@code sync} says so. */
+  protected abstract void backward(Tensor loss, GradientSync sync);
+
+  @Override
+  public Tensor predict(Tensor... inputs) {
+    requireReady();
+    try (var off = Gradients.off()) {
+      return model.call(inputs);
+    }
+  }
+
+  @Override
+  public void zeroGrad() {
+    requireReady();
+    trainable().values().forEach(Tensors::clearGrad);
+  }
+
+  @Override
+  public Map<String, Tensor> fullState() {
+    requireReady();
+    Map<String, Tensor> full = new LinkedHashMap<>();
+    if (rank() == 0) {
+      model.state().forEach((name, tensor) -> full.put(name, tensor.detach().cpu()));
+    }
+    return full;
+  }
+
+  /**
+   * Guards every operation of a step.
+   *
+   * @throws IllegalStateException if the strategy is closed or has failed
+   */
+  protected final void requireReady() {
+    if (state != State.READY) {
+      throw new IllegalStateException(
+          "Cannot go on training with %s: expected state ready, got %s (rank %d of %d). Start a new training."
+              .formatted(name(), state.name().toLowerCase(Locale.ROOT), rank(), worldSize()));
+    }
+  }
+
+  @Override
+  public void close() {
+    if (state != State.CLOSED) {
+      boolean healthy = state == State.READY;
+      state = State.CLOSED;
+      release();
+      if (healthy) {
+        communicator.close();
+      } else {
+        communicator.abort("the training failed on rank " + rank());
+      }
+      model.close();
+    }
+  }
+
+  /** Gives back what the strategy itself holds; called once, before the communicator closes. */
+  protected void release() {}
+
+  @Override
+  public void abort(String reason) {
+    if (state == State.READY) {
+      state = State.FAILED;
+    }
+    communicator.abort(reason);
+  }
+
+  /** Bytes of {@code tensor}'s elements. */
+  protected static long bytes(Tensor tensor) {
+    return tensor.numel() * DType.of(tensor).bytes();
+  }
+}
