@@ -1,0 +1,61 @@
+package io.sparktrainer.spark.config;
+
+import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.StrategySpec;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.jspecify.annotations.Nullable;
+
+/** {@code strategy: ddp}. */
+final class DdpVariant implements Variant<StrategySpec> {
+  @Override
+  public String name() {
+    return "ddp";
+  }
+
+  @Override
+  public @Nullable StrategySpec read(Section section) {
+    Long workers = section.integer("workers", 1);
+    if (!section.has("workers")) {
+      section.missing("workers", "the number of ranks, such as 2");
+    }
+    DdpOptions options = options(section.section("ddp"));
+    if (workers == null || options == null) {
+      return null;
+    }
+    return section.build(() -> new StrategySpec.Ddp(Math.toIntExact(workers), options));
+  }
+
+  private static @Nullable DdpOptions options(Section section) {
+    DdpOptions defaults = DdpOptions.defaults();
+    DdpOptions.Builder builder =
+        DdpOptions.builder()
+            .bucketCapMb(section.number("bucket_cap_mb", NumberRange.POSITIVE))
+            .gradientAsBucketView(
+                section.flag("gradient_as_bucket_view", defaults.gradientAsBucketView()))
+            .staticGraph(section.flag("static_graph", defaults.staticGraph()))
+            .findUnusedParameters(
+                section.flag("find_unused_parameters", defaults.findUnusedParameters()))
+            .broadcastBuffers(section.flag("broadcast_buffers", defaults.broadcastBuffers()));
+    section.notInThisVersion("compression", "none");
+    section.finish();
+    return section.build(builder::build);
+  }
+
+  @Override
+  public @Nullable Map<String, @Nullable Object> write(StrategySpec value) {
+    if (!(value instanceof StrategySpec.Ddp ddp)) {
+      return null;
+    }
+    Map<String, @Nullable Object> options = new LinkedHashMap<>();
+    options.put("bucket_cap_mb", ddp.options().bucketCapMb());
+    options.put("gradient_as_bucket_view", ddp.options().gradientAsBucketView());
+    options.put("static_graph", ddp.options().staticGraph());
+    options.put("find_unused_parameters", ddp.options().findUnusedParameters());
+    options.put("broadcast_buffers", ddp.options().broadcastBuffers());
+    Map<String, @Nullable Object> keys = new LinkedHashMap<>();
+    keys.put("workers", ddp.workers());
+    keys.put("ddp", options);
+    return keys;
+  }
+}

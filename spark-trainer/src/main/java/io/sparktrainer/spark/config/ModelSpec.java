@@ -1,0 +1,76 @@
+package io.sparktrainer.spark.config;
+
+import static java.util.Objects.requireNonNull;
+
+import java.io.Serializable;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/** Section {@code model}: what is trained. */
+public sealed interface ModelSpec extends Serializable {
+  /** Outputs per row, or null to take them from the data and the loss. */
+  @Nullable Integer outputs();
+
+  /**
+   * Linear layers with ReLU between them.
+   *
+   * @param hidden width of each hidden layer; empty for a linear model
+   * @param outputs see {@link ModelSpec#outputs()}
+   */
+  record Mlp(List<Integer> hidden, @Nullable Integer outputs) implements ModelSpec {
+    public Mlp {
+      hidden = List.copyOf(hidden);
+      hidden.forEach(width -> requirePositive("hidden", width));
+      requirePositive("outputs", outputs);
+    }
+
+    public Mlp(Integer... hidden) {
+      this(List.of(hidden), null);
+    }
+  }
+
+  /**
+   * Two convolutions with batch normalisation, then two linear layers, for rows of shape [channels,
+   * height, width].
+   *
+   * @param filters channels after the first convolution; the second has twice as many
+   * @param outputs see {@link ModelSpec#outputs()}
+   */
+  record Cnn(int filters, @Nullable Integer outputs) implements ModelSpec {
+    static final int DEFAULT_FILTERS = 16;
+
+    public Cnn {
+      requirePositive("filters", filters);
+      requirePositive("outputs", outputs);
+    }
+
+    public Cnn() {
+      this(DEFAULT_FILTERS, null);
+    }
+  }
+
+  /**
+   * A class of the application's: a public subclass of {@link io.sparktrainer.nn.Block} with a
+   * public constructor that takes a {@code ModelShape}, or nothing.
+   *
+   * @param name fully qualified name
+   * @param outputs see {@link ModelSpec#outputs()}
+   */
+  record OfClass(String name, @Nullable Integer outputs) implements ModelSpec {
+    public OfClass {
+      requireNonNull(name, "name");
+      requirePositive("outputs", outputs);
+    }
+
+    public OfClass(Class<?> type) {
+      this(type.getName(), null);
+    }
+  }
+
+  private static void requirePositive(String key, @Nullable Integer value) {
+    if (value != null && value < 1) {
+      throw new IllegalArgumentException(
+          "Cannot use %s %d: expected at least 1.".formatted(key, value));
+    }
+  }
+}

@@ -1,0 +1,162 @@
+package io.sparktrainer.spark.config;
+
+import static java.util.Objects.requireNonNull;
+
+import io.sparktrainer.nn.Losses;
+import io.sparktrainer.optim.OptimizerSpec;
+import io.sparktrainer.optim.ScheduleSpec;
+import io.sparktrainer.strategy.StrategySpec;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Everything about one training, checked.
+ *
+ * @param device devices, and how the ranks train together
+ * @param data columns, and how rows become batches
+ * @param model what is trained
+ * @param loss what is minimised; {@code cross_entropy} by default
+ * @param optimizer {@code adamw} by default
+ * @param schedule how the learning rate changes; {@code constant} by default
+ * @param training epochs, batch size, clipping, seed
+ * @param metrics where figures go
+ * @param output the run folder, on any file system that Hadoop reaches; {@code ./run} by default
+ */
+public record TrainerConfig(
+    DeviceConfig device,
+    DataConfig data,
+    ModelSpec model,
+    Losses loss,
+    OptimizerSpec optimizer,
+    ScheduleSpec schedule,
+    TrainingConfig training,
+    MetricsConfig metrics,
+    String output) {
+  public TrainerConfig {
+    requireNonNull(device, "device");
+    requireNonNull(data, "data");
+    requireNonNull(model, "model");
+    requireNonNull(loss, "loss");
+    requireNonNull(optimizer, "optimizer");
+    requireNonNull(schedule, "schedule");
+    requireNonNull(training, "training");
+    requireNonNull(metrics, "metrics");
+    requireNonNull(output, "output");
+  }
+
+  /**
+   * Reads a file.
+   *
+   * @param overrides values to set on top, as {@code a.b=value}
+   * @throws ConfigException with every mistake in it
+   * @throws IOException if the file cannot be read
+   */
+  public static TrainerConfig read(Path file, String... overrides) throws IOException {
+    return ConfigReader.read(Files.readString(file), file.toString(), List.of(overrides));
+  }
+
+  /**
+   * Reads a YAML text.
+   *
+   * @param overrides values to set on top, as {@code a.b=value}
+   * @throws ConfigException with every mistake in it
+   */
+  public static TrainerConfig parse(String yaml, String... overrides) {
+    return ConfigReader.read(yaml, "configuration", List.of(overrides));
+  }
+
+  /** The configuration as YAML, with every default filled in; {@link #parse} reads it back. */
+  public String toYaml() {
+    return ConfigWriter.write(this);
+  }
+
+  /** How many ranks train together. */
+  public int workers() {
+    return device.strategy().workers();
+  }
+
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** Sets sections by name; what is not set keeps its default. */
+  public static final class Builder {
+    private DeviceConfig device = DeviceConfig.defaults();
+    private @Nullable DataConfig data;
+    private @Nullable ModelSpec model;
+    private Losses loss = Losses.CROSS_ENTROPY;
+    private OptimizerSpec optimizer = OptimizerSpec.adamW().build();
+    private ScheduleSpec schedule = ScheduleSpec.constant();
+    private TrainingConfig training = TrainingConfig.defaults();
+    private MetricsConfig metrics = MetricsConfig.defaults();
+    private String output = ConfigReader.DEFAULT_OUTPUT;
+
+    /** How the ranks train together, with the other values of {@code device} as they are. */
+    public Builder strategy(StrategySpec strategy) {
+      this.device = new DeviceConfig(device.type(), strategy, device.timeoutSeconds());
+      return this;
+    }
+
+    public Builder device(DeviceConfig value) {
+      this.device = value;
+      return this;
+    }
+
+    public Builder data(DataConfig value) {
+      this.data = value;
+      return this;
+    }
+
+    public Builder model(ModelSpec value) {
+      this.model = value;
+      return this;
+    }
+
+    public Builder loss(Losses value) {
+      this.loss = value;
+      return this;
+    }
+
+    public Builder optimizer(OptimizerSpec value) {
+      this.optimizer = value;
+      return this;
+    }
+
+    public Builder schedule(ScheduleSpec value) {
+      this.schedule = value;
+      return this;
+    }
+
+    public Builder training(TrainingConfig value) {
+      this.training = value;
+      return this;
+    }
+
+    public Builder metrics(MetricsConfig value) {
+      this.metrics = value;
+      return this;
+    }
+
+    public Builder output(String folder) {
+      this.output = folder;
+      return this;
+    }
+
+    /**
+     * @throws IllegalArgumentException if data or model are not set
+     */
+    public TrainerConfig build() {
+      if (data == null || model == null) {
+        throw new IllegalArgumentException(
+            "Cannot build a configuration: expected data and model, got no "
+                + (data == null ? "data" : "model")
+                + ".");
+      }
+      return new TrainerConfig(
+          device, data, model, loss, optimizer, schedule, training, metrics, output);
+    }
+  }
+}

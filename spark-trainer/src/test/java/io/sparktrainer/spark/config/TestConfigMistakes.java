@@ -1,0 +1,161 @@
+package io.sparktrainer.spark.config;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class TestConfigMistakes {
+  private static final String MINIMAL =
+      """
+      data: {features: [x1, x2], label: y}
+      model: {type: mlp, hidden: [8]}
+      """;
+
+  @Test
+  void everyMistakeIsReportedAtOnceWithItsPlace(@TempDir Path folder) throws Exception {
+    Path file =
+        Files.writeString(
+            folder.resolve("train.yaml"),
+            """
+            device:
+              parallel: {strategy: dpp, workers: 2}
+            data:
+              features: [x1]
+              lable: y
+            model: {type: mlp, hidden: [8, zero]}
+            optimizer: {type: adamw, lr: fast}
+            training:
+              epochs: 0
+              batchsize: 3
+            """);
+
+    ConfigException exception =
+        catchThrowableOfType(
+            ConfigException.class, () -> TrainerConfig.read(file, "metrics.console=perhaps"));
+
+    assertThat(exception).hasMessageStartingWith("Cannot use the configuration: 8 mistakes.");
+    assertThat(exception.problems())
+        .extracting(problem -> problem.toString().replace(file.toString(), "train.yaml"))
+        .containsExactly(
+            "device.parallel.strategy (train.yaml:2): expected one of none, ddp, got 'dpp'. Did you mean ddp?",
+            "data.label (train.yaml:4): expected the label column, got nothing.",
+            "data.lable (train.yaml:5): unknown key. Did you mean label? Allowed here: source, path, options, shape, validation, shuffle, seed, features, label.",
+            "model.hidden (train.yaml:6): expected a list of whole numbers of at least 1, got 'zero'.",
+            "optimizer.lr (train.yaml:7): expected a number of at least 0, got 'fast'.",
+            "training.epochs (train.yaml:9): expected a whole number of at least 1, got '0'.",
+            "training.batchsize (train.yaml:10): unknown key. Did you mean batch_size? Allowed here: seed, epochs, batch_size, accumulate, clip_grad_norm, clip_grad_value.",
+            "metrics.console (--set metrics.console=perhaps): expected true or false, got 'perhaps'.");
+  }
+
+  @Test
+  void whatOtherVersionsHaveIsRefused() {
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    MINIMAL
+                        + """
+                        device:
+                          type: cuda
+                          parallel: {strategy: fsdp, max_restarts: 3, device_ids: [0, 1]}
+                          mixed_precision: bf16
+                        checkpoint: {path: /tmp/c}
+                        metrics: {report: true}
+                        """))
+        .isInstanceOf(ConfigException.class)
+        .hasMessageContaining("device.type (configuration:4): this version does not have 'cuda'")
+        .hasMessageContaining(
+            "device.parallel.strategy (configuration:5): this version does not have 'fsdp'. Allowed: none, ddp.")
+        .hasMessageContaining(
+            "device.parallel.max_restarts (configuration:5): this version does not have it, got '3'.")
+        .hasMessageContaining("device.parallel.device_ids (configuration:5)")
+        .hasMessageContaining("device.mixed_precision (configuration:6)")
+        .hasMessageContaining("checkpoint (configuration:7)")
+        .hasMessageContaining("metrics.report (configuration:8)");
+  }
+
+  @Test
+  void whatIsSwitchedOffIsAccepted() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            MINIMAL
+                + """
+                device:
+                  parallel: {strategy: none, max_restarts: 0}
+                  mixed_precision: none
+                checkpoint: null
+                metrics: {report: false}
+                """);
+
+    assertThat(config.workers()).isEqualTo(1);
+  }
+
+  @Test
+  void aRecordsOwnCheckIsReportedAtItsSection() {
+    assertThatThrownBy(
+            () -> TrainerConfig.parse(MINIMAL + "optimizer: {type: sgd, nesterov: true}"))
+        .hasMessageContaining("optimizer (configuration:3): Cannot use sgd with nesterov");
+  }
+
+  @Test
+  void workersNeedAStrategyThatHasThem() {
+    assertThatThrownBy(() -> TrainerConfig.parse(MINIMAL, "device.parallel.workers=2"))
+        .hasMessageContaining("expected 1 with strategy none, which is one rank. Use strategy ddp");
+    assertThatThrownBy(() -> TrainerConfig.parse(MINIMAL, "device.parallel.strategy=ddp"))
+        .hasMessageContaining(
+            "device.parallel.workers (--set device.parallel.strategy=ddp): expected the number of ranks, such as 2, got nothing.");
+  }
+
+  @Test
+  void aBrokenTextNamesTheLine() {
+    assertThatThrownBy(() -> TrainerConfig.parse("data: {features: [x\nmodel: mlp\n"))
+        .isInstanceOf(ConfigException.class)
+        .hasMessageContaining("1 mistake.")
+        .hasMessageContaining("this is not YAML");
+    assertThatThrownBy(() -> TrainerConfig.parse("- a\n- b\n"))
+        .hasMessageContaining("configuration:1: expected keys with values, got a list of 2.");
+    assertThatThrownBy(() -> TrainerConfig.parse(MINIMAL + "loss: mse\nloss: l1\n"))
+        .hasMessageContaining("loss (configuration:4): the key is there twice.");
+  }
+
+  @Test
+  void tagsMakeNoObjects() {
+    assertThatThrownBy(() -> TrainerConfig.parse(MINIMAL + "output: !!java.io.File [/tmp/x]\n"))
+        .hasMessageContaining("configuration:3: this is not YAML: Global tag is not allowed");
+  }
+
+  @Test
+  void overridesThatAreNoneAreNamed() {
+    assertThatThrownBy(() -> TrainerConfig.parse(MINIMAL, "epochs", "training.epoch=1"))
+        .hasMessageContaining("--set epochs: expected KEY=VALUE, such as training.epochs=3.")
+        .hasMessageContaining(
+            "training.epoch (--set training.epoch=1): unknown key. Did you mean epochs?");
+  }
+
+  @Test
+  void anEmptyTextListsWhatIsNeeded() {
+    ConfigException exception =
+        catchThrowableOfType(ConfigException.class, () -> TrainerConfig.parse(""));
+
+    assertThat(exception.problems())
+        .extracting(Problem::path)
+        .isEqualTo(List.of("data.features", "data.label", "model.type"));
+  }
+
+  @Test
+  void buildersCheckWhatTheyAreGiven() {
+    assertThatThrownBy(() -> TrainerConfig.builder().model(new ModelSpec.Mlp(2)).build())
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("Cannot build a configuration: expected data and model, got no data.");
+    assertThatThrownBy(() -> TrainingConfig.builder().epochs(0).build())
+        .hasMessageContaining("Cannot use epochs 0");
+    assertThatThrownBy(() -> DataConfig.builder().label("y").build())
+        .hasMessage("Cannot use features []: expected at least one column.");
+    assertThatThrownBy(() -> new ModelSpec.Mlp(0)).hasMessageContaining("Cannot use hidden 0");
+  }
+}

@@ -1,0 +1,27 @@
+package io.sparktrainer.spark.testing;
+
+import java.lang.annotation.ElementType;
+import java.lang.annotation.Inherited;
+import java.lang.annotation.Retention;
+import java.lang.annotation.RetentionPolicy;
+import java.lang.annotation.Target;
+import org.junit.jupiter.api.extension.ExtendWith;
+
+/**
+ * Gives the tests of a class a {@code SparkSession} as parameter.
+ *
+ * <p>{@code local[n]} runs ranks as threads of the test's JVM; {@code local-cluster[n,c,m]} runs
+ * them in n executor processes of c cores and m MiB. Classes that ask for the same share one
+ * session; a class that asks for another one ends the one before, as a JVM can have only one.
+ */
+@Target(ElementType.TYPE)
+@Retention(RetentionPolicy.RUNTIME)
+@Inherited
+@ExtendWith(SparkSessions.class)
+public @interface SparkTest {
+  /** Spark's master. */
+  String master() default "local[2]";
+
+  /** Options of Spark, as {@code key=value}. */
+  String[] conf() default {};
+}
