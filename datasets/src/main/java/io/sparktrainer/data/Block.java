@@ -9,7 +9,7 @@ package io.sparktrainer.data;
  * over after the last whole round: first training, then validation.
  */
 final class Block {
-  static final int HEADER_BYTES = 40;
+  static final int HEADER_BYTES = 48;
 
   /** Sets of rows. */
   static final int TRAINING = 0;
@@ -23,6 +23,7 @@ final class Block {
   private static final int ROWS = 12;
   private static final int SEQUENCE = 16;
   private static final int COUNTS = 24;
+  private static final int RESTS = 40;
   private static final int ROWS_KIND = 1;
   private static final int END_KIND = 2;
 
@@ -36,11 +37,12 @@ final class Block {
     Bytes.putLong(block, SEQUENCE, sequence);
   }
 
-  static void writeEndHeader(byte[] block, int partition, long[] counts) {
+  static void writeEndHeader(byte[] block, int partition, long[] counts, int[] rests) {
     Bytes.putInt(block, KIND, END_KIND);
     Bytes.putInt(block, PARTITION, partition);
     for (int set = 0; set < SETS; set++) {
       Bytes.putLong(block, COUNTS + set * Long.BYTES, counts[set]);
+      Bytes.putInt(block, RESTS + set * Integer.BYTES, rests[set]);
     }
   }
 
@@ -62,6 +64,11 @@ final class Block {
 
   static long sequence(byte[] block) {
     return Bytes.getLong(block, SEQUENCE);
+  }
+
+  /** Records of a set that the end block itself holds; end blocks only. */
+  static int rest(byte[] block, int set) {
+    return Bytes.getInt(block, RESTS + set * Integer.BYTES);
   }
 
   /** Rows of a set in the whole source partition; end blocks only. */

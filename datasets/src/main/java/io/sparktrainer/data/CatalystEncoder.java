@@ -7,6 +7,8 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 /** Writes Spark's internal rows as records. One per task; not thread-safe. */
 final class CatalystEncoder {
   private static final int VECTOR_FIELDS = 4;
+  private static final byte DENSE = 1;
+  private static final int IMAGE_FIELDS = 6;
 
   private final ColumnPlan[] columns;
   private final RowPlace place;
@@ -36,11 +38,12 @@ final class CatalystEncoder {
       return column.putAllNull(record, base, place);
     }
     return switch (column.form()) {
-      case SCALAR -> throw new IllegalStateException("unreachable");
+      case SCALAR -> throw new IllegalStateException("scalars were handled above");
       case ARRAY -> array(column, row.getArray(ordinal), 0, 0, record, base);
       case VECTOR -> vector(column, row.getStruct(ordinal, VECTOR_FIELDS), record, base);
-      case BYTES -> bytes(column, row.getBinary(ordinal), record, base);
-      case IMAGE, ENCODED_IMAGE -> throw new UnsupportedOperationException("images");
+      case BYTES -> column.putBytes(row.getBinary(ordinal), record, base, place);
+      case ENCODED_IMAGE -> Images.decode(column, row.getBinary(ordinal), record, base, place);
+      case IMAGE -> image(column, row.getStruct(ordinal, IMAGE_FIELDS), record, base);
     };
   }
 
@@ -63,8 +66,7 @@ final class CatalystEncoder {
         return column.put(record, at, value, place);
       }
       case TIMESTAMP -> {
-        double seconds = from.getLong(ordinal) / ColumnPlan.MICROS_PER_SECOND;
-        return column.put(record, at, seconds, place);
+        return column.putMicros(record, at, from.getLong(ordinal), place);
       }
       case BOOLEAN -> column.put(record, at, from.getBoolean(ordinal) ? 1L : 0L, place);
       case BYTE -> column.put(record, at, (long) from.getByte(ordinal), place);
@@ -78,71 +80,89 @@ final class CatalystEncoder {
   private boolean array(
       ColumnPlan column, ArrayData array, int axis, int firstElement, byte[] record, int base) {
     int length = column.checkedLength(array.numElements(), axis, place);
-    int[] dims = column.dims();
-    int stride = 1;
-    for (int inner = axis + 1; inner < dims.length; inner++) {
-      stride *= dims[inner];
-    }
-    for (int i = 0; i < length; i++) {
-      int element = firstElement + i * stride;
-      int at = base + column.offset() + element * column.target().bytes();
-      if (axis == dims.length - 1) {
-        if (!element(column, array, i, record, at)) {
-          return false;
-        }
-      } else if (array.isNullAt(i)) {
-        for (int inner = 0; inner < stride; inner++) {
-          if (!column.putNull(record, at + inner * column.target().bytes(), place)) {
-            return false;
-          }
-        }
-      } else if (!array(column, array.getArray(i), axis + 1, element, record, base)) {
-        return false;
+    int stride = column.stride(axis);
+    int width = column.target().bytes();
+    boolean stays = true;
+    if (axis == column.dims().length - 1) {
+      stays = leaf(column, array, length, record, base + column.offset() + firstElement * width);
+    } else {
+      for (int i = 0; i < length && stays; i++) {
+        int element = firstElement + i * stride;
+        stays =
+            array.isNullAt(i)
+                ? column.putNulls(record, base, element, stride, place)
+                : array(column, array.getArray(i), axis + 1, element, record, base);
       }
     }
-    if (length < dims[axis]) {
-      column.putPadding(
-          record, base, firstElement + length * stride, firstElement + dims[axis] * stride, place);
+    if (stays && length < column.dims()[axis]) {
+      int end = firstElement + column.dims()[axis] * stride;
+      column.putPadding(record, base, firstElement + length * stride, end, place);
+    }
+    return stays;
+  }
+
+  private boolean leaf(ColumnPlan column, ArrayData array, int length, byte[] record, int start) {
+    boolean isFloat = column.source() == ColumnPlan.Source.FLOAT;
+    if (column.target() == ElementType.FLOAT32 && isFloat) {
+      for (int i = 0, at = start; i < length; i++, at += Float.BYTES) {
+        float value = array.getFloat(i);
+        if (!Float.isNaN(value) && !array.isNullAt(i)) {
+          Bytes.putFloat(record, at, value);
+        } else if (!element(column, array, i, record, at)) {
+          return false;
+        }
+      }
+      return true;
+    }
+    int width = column.target().bytes();
+    for (int i = 0; i < length; i++) {
+      if (!element(column, array, i, record, start + i * width)) {
+        return false;
+      }
     }
     return true;
   }
 
+  /** The vector type's struct: type, size, indices, values. */
   private boolean vector(ColumnPlan column, InternalRow vector, byte[] record, int base) {
     int width = column.target().bytes();
     int start = base + column.offset();
-    boolean dense = vector.getByte(0) == 1;
     ArrayData values = vector.getArray(3);
-    if (dense) {
-      int length = column.checkedLength(values.numElements(), 0, place);
+    int length;
+    if (vector.getByte(0) == DENSE) {
+      length = column.checkedLength(values.numElements(), 0, place);
       for (int i = 0; i < length; i++) {
         if (!column.put(record, start + i * width, values.getDouble(i), place)) {
           return false;
         }
       }
-      column.putPadding(record, base, length, column.dims()[0], place);
-      return true;
-    }
-    int length = column.checkedLength(vector.getInt(1), 0, place);
-    column.putZeros(record, base, 0, length);
-    column.putPadding(record, base, length, column.dims()[0], place);
-    ArrayData indices = vector.getArray(2);
-    for (int i = 0; i < indices.numElements(); i++) {
-      int index = indices.getInt(i);
-      if (index < length
-          && !column.put(record, start + index * width, values.getDouble(i), place)) {
-        return false;
+    } else {
+      length = column.checkedLength(vector.getInt(1), 0, place);
+      column.putZeros(record, base, 0, length);
+      ArrayData indices = vector.getArray(2);
+      for (int i = 0; i < indices.numElements(); i++) {
+        int index = indices.getInt(i);
+        if (index < length
+            && !column.put(record, start + index * width, values.getDouble(i), place)) {
+          return false;
+        }
       }
     }
+    column.putPadding(record, base, length, column.dims()[0], place);
     return true;
   }
 
-  private boolean bytes(ColumnPlan column, byte[] bytes, byte[] record, int base) {
-    int width = column.target().bytes();
-    int length = column.checkedLength(bytes.length, 0, place);
-    for (int i = 0; i < length; i++) {
-      column.put(record, base + column.offset() + i * width, bytes[i] & 0xffL, place);
-    }
-    column.putPadding(record, base, length, column.dims()[0], place);
+  /** Spark's image struct: origin, height, width, channels, OpenCV mode, bytes. */
+  private boolean image(ColumnPlan column, InternalRow image, byte[] record, int base) {
+    Images.raw(
+        column,
+        image.getInt(1),
+        image.getInt(2),
+        image.getInt(3),
+        image.getBinary(5),
+        record,
+        base,
+        place);
     return true;
   }
 }

@@ -27,7 +27,7 @@ final class CatalystRowSource implements TileSource {
     while (filled < tile.capacity && rows.hasNext()) {
       any = true;
       InternalRow row = rows.next();
-      if (encoder.encode(row, tile.records, filled * plan.recordBytes())) {
+      if (encoder.encode(row, tile.records, Tile.BASE + filled * plan.recordBytes())) {
         tile.validation[filled++] = isValidation(row);
       }
       place.row++;

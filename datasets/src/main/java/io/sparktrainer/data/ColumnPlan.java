@@ -72,6 +72,24 @@ record ColumnPlan(
 
   static final double MICROS_PER_SECOND = 1e6;
 
+  /** The same column at another place in what is read. */
+  ColumnPlan withOrdinal(int newOrdinal) {
+    return new ColumnPlan(
+        column,
+        newOrdinal,
+        form,
+        source,
+        decimalPrecision,
+        decimalScale,
+        dims,
+        target,
+        offset,
+        ragged,
+        image,
+        nulls,
+        nans);
+  }
+
   int elements() {
     int elements = 1;
     for (int dim : dims) {
@@ -87,14 +105,7 @@ record ColumnPlan(
 
   /** Acts on a null value of the whole column. Returns whether the row stays. */
   boolean putAllNull(byte[] record, int base, RowPlace place) {
-    if (!putNull(record, base + offset, place)) {
-      return false;
-    }
-    int elements = elements();
-    for (int i = 1; i < elements; i++) {
-      putNull(record, base + offset + i * target.bytes(), place);
-    }
-    return true;
+    return putNulls(record, base, 0, elements(), place);
   }
 
   private boolean putMissing(
@@ -155,6 +166,44 @@ record ColumnPlan(
               .formatted(column, target, low, high, value, place));
     }
     return value;
+  }
+
+  /** Acts on nulls in place of {@code count} elements. Returns whether the row stays. */
+  boolean putNulls(byte[] record, int base, int element, int count, RowPlace place) {
+    for (int i = element; i < element + count; i++) {
+      if (!putNull(record, base + offset + i * target.bytes(), place)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Writes a time as seconds; whole ones, rounded down, where the target is an integer. */
+  boolean putMicros(byte[] record, int at, long micros, RowPlace place) {
+    if (target.isFloating()) {
+      return put(record, at, micros / MICROS_PER_SECOND, place);
+    }
+    put(record, at, Math.floorDiv(micros, (long) MICROS_PER_SECOND), place);
+    return true;
+  }
+
+  /** Writes bytes as numbers from 0 to 255. */
+  boolean putBytes(byte[] bytes, byte[] record, int base, RowPlace place) {
+    int length = checkedLength(bytes.length, 0, place);
+    for (int i = 0; i < length; i++) {
+      put(record, base + offset + i * target.bytes(), bytes[i] & 0xffL, place);
+    }
+    putPadding(record, base, length, dims[0], place);
+    return true;
+  }
+
+  /** Elements between neighbours along an axis of an array. */
+  int stride(int axis) {
+    int stride = 1;
+    for (int inner = axis + 1; inner < dims.length; inner++) {
+      stride *= dims[inner];
+    }
+    return stride;
   }
 
   /** Writes zeros into elements {@code [from, to)} of the column. */

@@ -71,7 +71,7 @@ final class DealingIterator implements Iterator<Tuple2<Integer, byte[]>> {
       int row = (int) (rows[set] / worldSize % blockRows);
       byte[][] ranks = buffers(set);
       int at = Block.HEADER_BYTES + row * recordBytes;
-      System.arraycopy(tile.records, i * recordBytes, ranks[rank], at, recordBytes);
+      System.arraycopy(tile.records, Tile.BASE + i * recordBytes, ranks[rank], at, recordBytes);
       rows[set]++;
       if (rank == worldSize - 1 && row == blockRows - 1) {
         emit(set, ranks, blockRows);
@@ -99,12 +99,13 @@ final class DealingIterator implements Iterator<Tuple2<Integer, byte[]>> {
 
   private void end() {
     ended = true;
-    int leftOver = 0;
+    int[] rests = new int[Block.SETS];
     for (int set = 0; set < Block.SETS; set++) {
-      leftOver += (int) (rows[set] % worldSize);
+      rests[set] = (int) (rows[set] % worldSize);
     }
+    int leftOver = rests[Block.TRAINING] + rests[Block.VALIDATION];
     byte[] end = new byte[Block.HEADER_BYTES + leftOver * recordBytes];
-    Block.writeEndHeader(end, partition, rows);
+    Block.writeEndHeader(end, partition, rows, rests);
     int at = Block.HEADER_BYTES;
     for (int set = 0; set < Block.SETS; set++) {
       byte[][] ranks = buffers[set];
@@ -115,8 +116,7 @@ final class DealingIterator implements Iterator<Tuple2<Integer, byte[]>> {
       if (row > 0) {
         emit(set, ranks, row);
       }
-      int rest = (int) (rows[set] % worldSize);
-      for (int rank = 0; rank < rest; rank++) {
+      for (int rank = 0; rank < rests[set]; rank++) {
         int from = Block.HEADER_BYTES + row * recordBytes;
         System.arraycopy(ranks[rank], from, end, at, recordBytes);
         at += recordBytes;

@@ -7,24 +7,24 @@ import org.apache.spark.api.java.JavaRDD;
 public final class PreparedData {
   private final DataSpec spec;
   private final ReadPlan plan;
-  private final int worldSize;
+  private final ShareLayout layout;
+  private final boolean hasValidation;
   private final JavaRDD<byte[]> rdd;
-  private final int[] sourcePartitions;
   private final RowCounts counts;
   private boolean materialized;
 
   PreparedData(
       DataSpec spec,
       ReadPlan plan,
-      int worldSize,
+      ShareLayout layout,
+      boolean hasValidation,
       JavaRDD<byte[]> rdd,
-      int[] sourcePartitions,
       RowCounts counts) {
     this.spec = spec;
     this.plan = plan;
-    this.worldSize = worldSize;
+    this.layout = layout;
+    this.hasValidation = hasValidation;
     this.rdd = rdd;
-    this.sourcePartitions = sourcePartitions;
     this.counts = counts;
   }
 
@@ -40,13 +40,14 @@ public final class PreparedData {
 
   /** Ranks. */
   public int worldSize() {
-    return worldSize;
+    return layout.worldSize();
   }
 
   /**
    * Encoded rows in exactly {@link #worldSize()} partitions; partition r belongs to rank r. Fit for
    * one barrier stage: {@code data.rdd().rdd().barrier().mapPartitions(...)}, whose task hands its
-   * iterator to {@link RankReader#read}.
+   * iterator to {@link RankReader#read}. An element may be valid only until the next one is asked
+   * for.
    */
   public JavaRDD<byte[]> rdd() {
     return rdd;
@@ -54,7 +55,7 @@ public final class PreparedData {
 
   /** The reader that tasks use. */
   public RankReader reader() {
-    return new RankReader(spec, plan, worldSize, sourcePartitions.clone());
+    return new RankReader(spec, plan, layout, hasValidation);
   }
 
   /**
@@ -79,12 +80,13 @@ public final class PreparedData {
     }
     materialized = true;
     requireRows("training", counts.total(Block.TRAINING));
-    if (!(spec.validation() instanceof Validation.None)) {
+    if (hasValidation) {
       requireRows("validation", counts.total(Block.VALIDATION));
     }
   }
 
   private void requireRows(String set, long rows) {
+    int worldSize = layout.worldSize();
     if (rows == 0) {
       throw new IllegalArgumentException(
           "Cannot train: expected %s rows, got 0. Check the DataFrame's filters and what is dropped."

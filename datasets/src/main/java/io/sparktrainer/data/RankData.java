@@ -13,11 +13,17 @@ public final class RankData implements AutoCloseable {
   private final RankShare training;
   private final @Nullable RankShare validation;
 
-  RankData(int rank, int worldSize, DataSpec spec, ReadPlan plan, ShareBuilder[] sets) {
+  RankData(
+      int rank,
+      ShareLayout layout,
+      boolean hasValidation,
+      DataSpec spec,
+      ReadPlan plan,
+      ShareBuilder[] sets) {
     this.rank = rank;
-    this.worldSize = worldSize;
+    this.worldSize = layout.worldSize();
     this.training = new RankShare(rank, spec, plan, sets[Block.TRAINING]);
-    if (spec.validation() instanceof Validation.None) {
+    if (!hasValidation) {
       this.validation = null;
       sets[Block.VALIDATION].close();
     } else {

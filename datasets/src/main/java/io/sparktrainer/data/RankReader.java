@@ -1,7 +1,6 @@
 package io.sparktrainer.data;
 
 import java.io.Serializable;
-import java.util.Arrays;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.TreeMap;
@@ -15,15 +14,14 @@ public final class RankReader implements Serializable {
 
   private final DataSpec spec;
   private final ReadPlan plan;
-  private final int worldSize;
-  private final int[] sourcePartitions;
+  private final ShareLayout layout;
+  private final boolean hasValidation;
 
-  /** Source partitions by set; a set's own source counts only its own rows. */
-  RankReader(DataSpec spec, ReadPlan plan, int worldSize, int[] sourcePartitions) {
+  RankReader(DataSpec spec, ReadPlan plan, ShareLayout layout, boolean hasValidation) {
     this.spec = spec;
     this.plan = plan;
-    this.worldSize = worldSize;
-    this.sourcePartitions = sourcePartitions;
+    this.layout = layout;
+    this.hasValidation = hasValidation;
   }
 
   /** The tensors that batches will hold. */
@@ -33,7 +31,7 @@ public final class RankReader implements Serializable {
 
   /** Ranks. */
   public int worldSize() {
-    return worldSize;
+    return layout.worldSize();
   }
 
   /**
@@ -45,6 +43,7 @@ public final class RankReader implements Serializable {
    * @throws IllegalArgumentException naming column and row where a value can't be read
    */
   public RankData read(int rank, Iterator<byte[]> partition) {
+    int worldSize = layout.worldSize();
     if (rank < 0 || rank >= worldSize) {
       throw new IllegalArgumentException(
           "Cannot read a partition: expected a rank of 0 to %d, got %d."
@@ -64,14 +63,14 @@ public final class RankReader implements Serializable {
           sets[Block.set(block)].add(block);
         }
       }
-      int expected = Arrays.stream(sourcePartitions).sum();
+      int expected = layout.partitionsOf(rank);
       if (ends.size() != expected) {
         throw new IllegalStateException(
             "Cannot read the data: expected the ends of %d source partitions, got %d (rank %d of %d)."
                 .formatted(expected, ends.size(), rank, worldSize));
       }
       dealLeftOver(rank, ends, sets);
-      return new RankData(rank, worldSize, spec, plan, sets);
+      return new RankData(rank, layout, hasValidation, spec, plan, sets);
     } catch (Throwable e) {
       for (ShareBuilder set : sets) {
         set.close();
@@ -86,9 +85,9 @@ public final class RankReader implements Serializable {
     for (byte[] end : ends.values()) {
       int at = Block.HEADER_BYTES;
       for (int set = 0; set < Block.SETS; set++) {
-        int rest = (int) (Block.count(end, set) % worldSize);
+        int rest = Block.rest(end, set);
         for (int i = 0; i < rest; i++) {
-          if (dealt[set]++ % worldSize == rank) {
+          if (dealt[set]++ % layout.worldSize() == rank) {
             sets[set].addLast(Block.partition(end), end, at);
           }
           at += plan.recordBytes();

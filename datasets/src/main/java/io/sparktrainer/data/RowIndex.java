@@ -10,7 +10,7 @@ import java.util.List;
  * row's place in the share to its place in the {@link RowStore}.
  */
 final class RowIndex {
-  private record Run(int partition, long sequence, long storeRow, int rows) {}
+  private record Run(int partition, long sequence, long lastSequence, long storeRow, long rows) {}
 
   private static final Comparator<Run> ORDER =
       Comparator.comparingInt(Run::partition).thenComparingLong(Run::sequence);
@@ -22,8 +22,19 @@ final class RowIndex {
 
   /** Adds rows that lie together in the store; sequence orders the runs of a partition. */
   void add(int partition, long sequence, long storeRow, int count) {
-    runs.add(new Run(partition, sequence, storeRow, count));
     rows += count;
+    if (!runs.isEmpty()) {
+      Run last = runs.get(runs.size() - 1);
+      if (last.partition() == partition
+          && last.lastSequence() == sequence - 1
+          && last.storeRow() + last.rows() == storeRow) {
+        runs.set(
+            runs.size() - 1,
+            new Run(partition, last.sequence(), sequence, last.storeRow(), last.rows() + count));
+        return;
+      }
+    }
+    runs.add(new Run(partition, sequence, sequence, storeRow, count));
   }
 
   /** Sorts; to be called once, before {@link #storeRow}. */

@@ -10,9 +10,16 @@ import org.apache.spark.api.java.JavaRDD;
  * @param rdd the source, with its own partitions
  * @param tiles opens a partition
  */
-record SourceRdd<T>(JavaRDD<T> rdd, Tiles<T> tiles) {
+record SourceRdd<T>(JavaRDD<T> rdd, Tiles<T> tiles) implements Serializable {
   /** Opens a partition. */
   interface Tiles<T> extends Serializable {
+    /**
+     * Opens.
+     *
+     * @param partition what the RDD gives
+     * @param split which rows are validation rows
+     * @param index the partition's index, for messages
+     */
     TileSource open(Iterator<T> partition, SplitRule split, int index);
   }
 

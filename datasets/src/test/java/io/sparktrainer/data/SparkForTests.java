@@ -12,7 +12,6 @@ final class SparkForTests {
             .config("spark.ui.enabled", "false")
             .config("spark.sql.shuffle.partitions", "4")
             .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
-            .config("spark.kryo.registrationRequired", "true")
             .getOrCreate();
   }
 

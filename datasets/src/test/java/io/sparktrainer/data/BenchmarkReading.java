@@ -1,0 +1,386 @@
+package io.sparktrainer.data;
+
+import static org.apache.spark.sql.functions.array;
+import static org.apache.spark.sql.functions.col;
+
+import com.sun.management.OperatingSystemMXBean;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.LocalDate;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.function.FlatMapFunction;
+import org.apache.spark.ml.functions;
+import org.apache.spark.ml.linalg.Vector;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+
+/**
+ * Rows per second from Parquet to floats: 32 features a row as scalar columns, as an array column
+ * and as an ML Vector. Arguments: rows, cores, repetitions, and a file for the table (optional).
+ */
+final class BenchmarkReading {
+  private static final int FEATURES = 32;
+  private static final int BATCH = 1024;
+
+  private static final OperatingSystemMXBean CPU =
+      (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+
+  /**
+   * What one way reached.
+   *
+   * @param perSecond rows per second
+   * @param cpuNanos processor time per row, over all threads of the process
+   */
+  private record Rate(double perSecond, double cpuNanos) implements java.io.Serializable {
+    static Rate of(long rows, long nanos, long cpuNanos) {
+      return new Rate(rows * 1e9 / nanos, (double) cpuNanos / rows);
+    }
+
+    Rate better(Rate other) {
+      return new Rate(Math.max(perSecond, other.perSecond), Math.min(cpuNanos, other.cpuNanos));
+    }
+  }
+
+  private final SparkSession spark;
+  private final long rows;
+  private final int ranks;
+  private final int repetitions;
+
+  private BenchmarkReading(SparkSession spark, long rows, int ranks, int repetitions) {
+    this.spark = spark;
+    this.rows = rows;
+    this.ranks = ranks;
+    this.repetitions = repetitions;
+  }
+
+  public static void main(String[] arguments) throws IOException {
+    long rows = arguments.length > 0 ? Long.parseLong(arguments[0]) : 2_000_000;
+    int cores = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 2;
+    int repetitions = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 3;
+    SparkSession spark =
+        SparkSession.builder()
+            .master("local[" + cores + "]")
+            .config("spark.ui.enabled", "false")
+            .appName("reading benchmark")
+            .getOrCreate();
+    Path folder = Files.createTempDirectory("reading-benchmark");
+    try {
+      String table = new BenchmarkReading(spark, rows, cores, repetitions).run(folder);
+      System.out.println(table);
+      if (arguments.length > 3) {
+        Files.writeString(Path.of(arguments[3]), table);
+      }
+    } finally {
+      spark.stop();
+      try (Stream<Path> files = Files.walk(folder)) {
+        for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
+          Files.delete(file);
+        }
+      }
+    }
+  }
+
+  private String run(Path folder) {
+    String[] names = IntStream.range(0, FEATURES).mapToObj(i -> "x" + i).toArray(String[]::new);
+    Column[] columns =
+        Stream.of(names)
+            .map(
+                name -> org.apache.spark.sql.functions.rand(name.hashCode()).cast("float").as(name))
+            .toArray(Column[]::new);
+    String scalars = folder.resolve("scalars").toString();
+    spark.range(0, rows, 1, 2 * ranks).select(columns).write().parquet(scalars);
+    Dataset<Row> frame = spark.read().parquet(scalars);
+    Column together = array(Stream.of(names).map(name -> col(name)).toArray(Column[]::new));
+    String arrays = folder.resolve("arrays").toString();
+    frame.select(together.as("x")).write().parquet(arrays);
+    String vectors = folder.resolve("vectors").toString();
+    frame
+        .select(functions.array_to_vector(together.cast("array<double>")).as("x"))
+        .write()
+        .parquet(vectors);
+
+    Map<String, Map<String, Rate>> results = new LinkedHashMap<>();
+    String sum = Stream.of(names).collect(Collectors.joining("+", "sum(", ")"));
+    results.put(
+        "scalar columns",
+        measure(
+            spark.read().parquet(scalars),
+            () -> spark.read().parquet(scalars).selectExpr(sum),
+            rowsOfScalars(),
+            internalScalars(),
+            names));
+    results.put(
+        "array column",
+        measure(
+            spark.read().parquet(arrays),
+            () -> spark.read().parquet(arrays).selectExpr(elements("x")),
+            rowsOfArrays(),
+            internalArrays(),
+            "x"));
+    String asStruct = "x struct<type:tinyint,size:int,indices:array<int>,values:array<double>>";
+    results.put(
+        "ML Vector column",
+        measure(
+            spark.read().parquet(vectors),
+            () -> spark.read().schema(asStruct).parquet(vectors).selectExpr(elements("x.values")),
+            rowsOfVectors(),
+            internalVectors(),
+            "x"));
+    return table(results);
+  }
+
+  private static String elements(String array) {
+    return IntStream.range(0, FEATURES)
+        .mapToObj(i -> array + "[" + i + "]")
+        .collect(Collectors.joining("+", "sum(", ")"));
+  }
+
+  private Map<String, Rate> measure(
+      Dataset<Row> frame,
+      Supplier<Dataset<Row>> checksum,
+      FlatMapFunction<Iterator<Row>, Long> rowLoop,
+      FlatMapFunction<Iterator<InternalRow>, Long> internalLoop,
+      String... features) {
+    Map<String, Rate> found = new LinkedHashMap<>();
+    found.put(
+        "Spark's own scan and sum (limit)",
+        best(
+            () -> {
+              checksum.get().collectAsList();
+              return rows;
+            }));
+    found.put("Row loop", best(() -> total(frame.javaRDD().mapPartitions(rowLoop))));
+    found.put(
+        "internal row loop",
+        best(
+            () ->
+                total(
+                    classic(frame)
+                        .queryExecution()
+                        .toRdd()
+                        .toJavaRDD()
+                        .mapPartitions(internalLoop))));
+    DataSpec inPlace =
+        DataSpec.builder()
+            .features(features)
+            .batchRows(BATCH)
+            .balance(Balance.JOIN)
+            .memoryBudgetBytes(4L << 30)
+            .build();
+    found.put("ours, partitions as they are", best(() -> read(frame, inPlace, ReadPath.FASTEST)));
+    found.put("ours, by internal rows", best(() -> read(frame, inPlace, ReadPath.INTERNAL_ROWS)));
+    found.put("ours, by public rows", best(() -> read(frame, inPlace, ReadPath.PUBLIC_ROWS)));
+    DataSpec dealt = inPlace.toBuilder().balance(Balance.REPARTITION).build();
+    found.put("ours, equal shares (one shuffle)", best(() -> read(frame, dealt, ReadPath.FASTEST)));
+    found.put("ours, a later epoch, shuffled", laterEpoch(frame, inPlace));
+    return found;
+  }
+
+  private long read(Dataset<Row> frame, DataSpec spec, ReadPath path) {
+    PreparedData data = Datasets.prepare(frame, null, spec, ranks, path);
+    data.materialize();
+    RankReader reader = data.reader();
+    return total(
+        data.rdd()
+            .mapPartitionsWithIndex(
+                (rank, blocks) -> {
+                  try (RankData read = reader.read(rank, blocks)) {
+                    return List.of(read.training().rows()).iterator();
+                  }
+                },
+                true));
+  }
+
+  /** Rows per second of one rank on one core, from memory to batches. */
+  private Rate laterEpoch(Dataset<Row> frame, DataSpec spec) {
+    PreparedData data = Datasets.prepare(frame, null, spec, 1, ReadPath.FASTEST);
+    RankReader reader = data.reader();
+    int times = repetitions;
+    List<Rate> found =
+        data.rdd()
+            .mapPartitions(
+                blocks -> {
+                  try (RankData read = reader.read(0, blocks)) {
+                    read.agree(SumOverRanks.SINGLE);
+                    Rate best = new Rate(0, Double.MAX_VALUE);
+                    for (int epoch = 0; epoch < times; epoch++) {
+                      long start = System.nanoTime();
+                      long cpu = CPU.getProcessCpuTime();
+                      long seen = 0;
+                      try (BatchReader batches = read.training().epoch(epoch)) {
+                        while (batches.hasNext()) {
+                          seen += batches.next().rows();
+                        }
+                      }
+                      best =
+                          best.better(
+                              Rate.of(
+                                  seen, System.nanoTime() - start, CPU.getProcessCpuTime() - cpu));
+                    }
+                    return List.of(best).iterator();
+                  }
+                })
+            .collect();
+    return found.get(0);
+  }
+
+  private Rate best(LongSupplier work) {
+    Rate best = new Rate(0, Double.MAX_VALUE);
+    for (int i = 0; i <= repetitions; i++) {
+      long start = System.nanoTime();
+      long cpu = CPU.getProcessCpuTime();
+      long seen = work.getAsLong();
+      if (seen != rows) {
+        throw new IllegalStateException("expected " + rows + " rows, got " + seen);
+      }
+      // the first run warms up
+      if (i > 0) {
+        best = best.better(Rate.of(rows, System.nanoTime() - start, CPU.getProcessCpuTime() - cpu));
+      }
+    }
+    return best;
+  }
+
+  private static long total(JavaRDD<Long> counts) {
+    return counts.collect().stream().mapToLong(Long::longValue).sum();
+  }
+
+  private static org.apache.spark.sql.classic.Dataset<Row> classic(Dataset<Row> frame) {
+    return (org.apache.spark.sql.classic.Dataset<Row>) frame;
+  }
+
+  private static <T> FlatMapFunction<Iterator<T>, Long> loop(Filler<T> filler) {
+    return rows -> {
+      float[] batch = new float[BATCH * FEATURES];
+      long seen = 0;
+      while (rows.hasNext()) {
+        filler.fill(rows.next(), batch, (int) (seen % BATCH) * FEATURES);
+        seen++;
+      }
+      return List.of(seen).iterator();
+    };
+  }
+
+  private interface Filler<T> extends java.io.Serializable {
+    void fill(T row, float[] batch, int at);
+  }
+
+  private static FlatMapFunction<Iterator<Row>, Long> rowsOfScalars() {
+    return loop(
+        (row, batch, at) -> {
+          for (int i = 0; i < FEATURES; i++) {
+            batch[at + i] = row.getFloat(i);
+          }
+        });
+  }
+
+  private static FlatMapFunction<Iterator<Row>, Long> rowsOfArrays() {
+    return loop(
+        (row, batch, at) -> {
+          List<Float> values = row.getList(0);
+          for (int i = 0; i < FEATURES; i++) {
+            batch[at + i] = values.get(i);
+          }
+        });
+  }
+
+  private static FlatMapFunction<Iterator<Row>, Long> rowsOfVectors() {
+    return loop(
+        (row, batch, at) -> {
+          Vector vector = row.getAs(0);
+          for (int i = 0; i < FEATURES; i++) {
+            batch[at + i] = (float) vector.apply(i);
+          }
+        });
+  }
+
+  private static FlatMapFunction<Iterator<InternalRow>, Long> internalScalars() {
+    return loop(
+        (row, batch, at) -> {
+          for (int i = 0; i < FEATURES; i++) {
+            batch[at + i] = row.getFloat(i);
+          }
+        });
+  }
+
+  private static FlatMapFunction<Iterator<InternalRow>, Long> internalArrays() {
+    return loop(
+        (row, batch, at) ->
+            System.arraycopy(row.getArray(0).toFloatArray(), 0, batch, at, FEATURES));
+  }
+
+  private static FlatMapFunction<Iterator<InternalRow>, Long> internalVectors() {
+    return loop(
+        (row, batch, at) -> {
+          ArrayData values = row.getStruct(0, 4).getArray(3);
+          for (int i = 0; i < FEATURES; i++) {
+            batch[at + i] = (float) values.getDouble(i);
+          }
+        });
+  }
+
+  private String table(Map<String, Map<String, Rate>> results) {
+    List<String> lines = new ArrayList<>();
+    lines.add("# Reading Parquet into floats, " + LocalDate.now(java.time.ZoneOffset.UTC));
+    lines.add("");
+    lines.add(
+        "%,d rows of %d FLOAT32 features, local[%d], best of %d after one warm-up run; million rows per second, then nanoseconds of processor time per row over all threads; in brackets how many times better than the Row loop."
+            .formatted(rows, FEATURES, ranks, repetitions));
+    lines.add(
+        "Machine: %s, %d cores, JDK %s, Spark %s."
+            .formatted(
+                cpu(),
+                Runtime.getRuntime().availableProcessors(),
+                System.getProperty("java.version"),
+                spark.version()));
+    lines.add("");
+    lines.add("| | " + String.join(" | ", results.keySet()) + " |");
+    lines.add("| --- |" + " --- |".repeat(results.size()));
+    for (String what : results.values().iterator().next().keySet()) {
+      StringBuilder line = new StringBuilder("| " + what + " |");
+      for (Map<String, Rate> found : results.values()) {
+        Rate rate = found.get(what);
+        Rate loop = found.get("Row loop");
+        line.append(
+            String.format(
+                Locale.ROOT,
+                " %.2f (%.1fx), %.0f ns (%.1fx) |",
+                rate.perSecond() / 1e6,
+                rate.perSecond() / loop.perSecond(),
+                rate.cpuNanos(),
+                loop.cpuNanos() / rate.cpuNanos()));
+      }
+      lines.add(line.toString());
+    }
+    return String.join("\n", lines) + "\n";
+  }
+
+  private static String cpu() {
+    try (Stream<String> info = Files.lines(Path.of("/proc/cpuinfo"))) {
+      return info.filter(line -> line.startsWith("model name"))
+          .findFirst()
+          .map(line -> line.substring(line.indexOf(':') + 1).strip())
+          .orElse("unknown processor");
+    } catch (IOException e) {
+      return System.getProperty("os.arch");
+    }
+  }
+}
