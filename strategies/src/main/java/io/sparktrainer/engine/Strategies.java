@@ -2,27 +2,53 @@ package io.sparktrainer.engine;
 
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
+import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.strategy.ddp.DdpStrategy;
+import io.sparktrainer.strategy.dp.DpStrategy;
 import io.sparktrainer.strategy.single.SingleStrategy;
+import io.sparktrainer.torch.Device;
+import java.util.function.Supplier;
 
 /** Makes one rank's side of the strategy that a specification names. */
 public final class Strategies {
   private Strategies() {}
 
+  /** As the other one, in full precision and without checkpointing. */
+  public static ParallelStrategy create(
+      StrategySpec spec, Supplier<? extends Block> model, Communicator communicator) {
+    return create(spec, model, communicator, ComputeOptions.defaults());
+  }
+
   /**
    * All ranks call it together.
    *
-   * @param model this rank's model, taken over
+   * @param model builds this rank's model; called once, by {@code dp} once per replica; the
+   *     strategy takes over what it returns
    * @param communicator the group of all ranks, taken over
-   * @throws IllegalArgumentException if the model or the group does not suit the strategy
+   * @throws IllegalArgumentException if the model, the group or the options do not suit the
+   *     strategy
    * @throws IllegalStateException if the model or the options differ between ranks
    */
-  public static ParallelStrategy create(StrategySpec spec, Block model, Communicator communicator) {
+  public static ParallelStrategy create(
+      StrategySpec spec,
+      Supplier<? extends Block> model,
+      Communicator communicator,
+      ComputeOptions options) {
     if (spec instanceof StrategySpec.Ddp ddp) {
-      return new DdpStrategy(model, communicator, ddp.options());
+      return new DdpStrategy(model.get(), communicator, ddp.options(), options);
     }
-    return new SingleStrategy(model, communicator);
+    if (spec instanceof StrategySpec.Dp dp) {
+      return new DpStrategy(model, communicator, dp, options);
+    }
+    return single(spec, model.get(), communicator, options);
+  }
+
+  private static SingleStrategy single(
+      StrategySpec spec, Block model, Communicator communicator, ComputeOptions options) {
+    int index = spec instanceof StrategySpec.None none ? none.deviceId() : 0;
+    model.moveTo(new Device(options.deviceType(), index));
+    return new SingleStrategy(model, communicator, options);
   }
 }

@@ -143,16 +143,25 @@ public final class Trainer {
                 1.0 / microBatches,
                 i == microBatches - 1 ? GradientSync.REDUCE : GradientSync.ACCUMULATE);
         double mean = value.item_double();
-        tally.add(mean, batch.rows());
+        if (Double.isFinite(mean)) {
+          tally.add(mean, batch.rows());
+        }
         lossSum += mean * batch.rows();
         rows += batch.rows();
       }
     }
-    requireFinite(lossSum);
-    Double gradNorm = clip();
+    boolean usable = strategy.unscaleGradients();
+    Double gradNorm = null;
+    if (usable) {
+      requireFinite(lossSum);
+      gradNorm = clip();
+    }
     double learningRate =
         optimizer.baseLearningRate() * schedule.factor(stepsDone, (long) steps * options.epochs());
-    optimizer.step(learningRate);
+    if (usable) {
+      optimizer.step(learningRate);
+    }
+    // A skipped step counts, so that data and schedule go on alike on all ranks.
     stepsDone++;
     double seconds = (System.nanoTime() - start) / 1e9;
     return new StepMetrics(

@@ -1,6 +1,8 @@
 package io.sparktrainer.nn;
 
 import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Device;
+import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -183,6 +185,20 @@ public abstract class Block implements AutoCloseable {
   private void visit(String prefix, BiConsumer<String, Block> visitor) {
     visitor.accept(prefix, this);
     children.forEach((name, child) -> child.visit(prefix + name + ".", visitor));
+  }
+
+  /**
+   * Moves all parameters and buffers to {@code device}; does nothing where they already are there.
+   */
+  public final void moveTo(Device device) {
+    try (var scope = NativeScope.open();
+        var off = Gradients.off()) {
+      for (Tensor tensor : state().values()) {
+        if (!Device.of(tensor).equals(device)) {
+          tensor.set_data(tensor.detach().to(device.toNative(), tensor.scalar_type()));
+        }
+      }
+    }
   }
 
   /** Switches this block and all below it to training (dropout on, batch statistics). */

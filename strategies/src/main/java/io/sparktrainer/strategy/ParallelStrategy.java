@@ -10,9 +10,9 @@ import org.bytedeco.pytorch.Tensor;
  * One rank's side of a parallel training.
  *
  * <p>A step is: {@link #zeroGrad()}, one {@link #forwardBackward} per micro-batch with {@link
- * GradientSync#REDUCE} on the last, optionally {@link #clipGradNorm}, then the optimizer's step
- * over {@link #trainable()}. All ranks take the same steps. After a failure only {@link #abort} may
- * be called.
+ * GradientSync#REDUCE} on the last, {@link #unscaleGradients()}, and, if that says so, optionally
+ * {@link #clipGradNorm}, then the optimizer's step over {@link #trainable()}. All ranks take the
+ * same steps. After a failure only {@link #abort} may be called.
  */
 public interface ParallelStrategy extends AutoCloseable {
   /** The strategy's name in a configuration. */
@@ -53,6 +53,39 @@ public interface ParallelStrategy extends AutoCloseable {
 
   /** The model's output without a graph, in the model's current mode. */
   Tensor predict(Tensor... inputs);
+
+  /**
+   * Makes the accumulated gradients those of the loss itself, where mixed precision scales it, and
+   * decides, the same on all ranks, whether they can be used. All ranks call it together, once per
+   * step, before clipping.
+   *
+   * @return false if some gradient on some rank is not finite: the step is to be skipped, so that
+   *     neither parameters nor the optimizer's state change
+   */
+  default boolean unscaleGradients() {
+    return true;
+  }
+
+  /**
+   * What loss scaling has to remember when a training goes on later, by name, the same on every
+   * rank; empty where the loss is not scaled.
+   */
+  default Map<String, Double> scalerState() {
+    return Map.of();
+  }
+
+  /**
+   * Continues from a {@link #scalerState()}.
+   *
+   * @throws IllegalArgumentException if {@code saved} does not fit this strategy's precision
+   */
+  default void loadScalerState(Map<String, Double> saved) {
+    if (!saved.isEmpty()) {
+      throw new IllegalArgumentException(
+          "Cannot load the state of loss scaling into %s: expected none without mixed_precision fp16, got %s."
+              .formatted(name(), saved));
+    }
+  }
 
   /** Clears all gradients. */
   void zeroGrad();

@@ -11,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What the strategies share in which a rank runs one model: the order of a forward and backward
@@ -25,16 +26,21 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
 
   private final Block model;
   private final Communicator communicator;
+  private final Computation computation;
+  private final @Nullable GradScaler scaler;
   private volatile State state = State.READY;
 
   /**
    * Takes over {@code model} and {@code communicator}, which are closed with the strategy.
    *
-   * @throws IllegalArgumentException if the model has no trainable parameter
+   * @throws IllegalArgumentException if the model has no trainable parameter, or no block that is
+   *     to be checkpointed
    */
-  protected ReplicaStrategy(Block model, Communicator communicator) {
+  protected ReplicaStrategy(Block model, Communicator communicator, ComputeOptions options) {
     this.model = model;
     this.communicator = communicator;
+    this.computation = new Computation(model, options);
+    this.scaler = options.precision().needsScaling() ? new GradScaler(options.scaler()) : null;
     if (trainableParameters(model).isEmpty()) {
       throw new IllegalArgumentException(
           "Cannot train %s with %s: expected at least one parameter with requires_grad, got none among %d parameters. Register tensors with parameter(), and unfreeze what is to be trained."
@@ -75,16 +81,33 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
   public final Tensor forwardBackward(
       Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync) {
     requireReady();
+    double lossScale = scaler == null ? scale : scale * scaler.scale();
     try (var scope = NativeScope.open();
         var recorded = Gradients.on()) {
-      beforeForward(sync);
-      Tensor value = loss.of(model.call(inputs), target);
-      backward(scale == 1 ? value : value.mul(Tensors.scalar(scale)), sync);
-      return scope.pass(value.detach());
-    } catch (RuntimeException | Error e) {
+      return scope.pass(compute(inputs, target, loss, lossScale, sync).detach());
+    } catch (RuntimeException e) {
+      state = State.FAILED;
+      throw computation.explain(e);
+    } catch (Error e) {
       state = State.FAILED;
       throw e;
+    } finally {
+      computation.release();
     }
+  }
+
+  /**
+   * One forward and backward pass, with gradients recorded.
+   *
+   * @param scale factor on the loss before backward
+   * @return the unscaled loss
+   */
+  protected Tensor compute(
+      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync) {
+    beforeForward(sync);
+    Tensor value = computation.loss(inputs, target, loss);
+    backward(scale == 1 ? value : value.mul(Tensors.scalar(scale)), sync);
+    return value;
   }
 
   /** Acts before the model runs. */
@@ -94,10 +117,42 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
   protected abstract void backward(Tensor loss, GradientSync sync);
 
   @Override
-  public Tensor predict(Tensor... inputs) {
+  public final Tensor predict(Tensor... inputs) {
     requireReady();
     try (var off = Gradients.off()) {
-      return model.call(inputs);
+      return output(inputs);
+    } catch (RuntimeException e) {
+      throw computation.explain(e);
+    }
+  }
+
+  /** The model's output, without gradients recorded. */
+  protected Tensor output(Tensor... inputs) {
+    return computation.output(inputs);
+  }
+
+  /** Runs the model as the options say. */
+  protected final Computation computation() {
+    return computation;
+  }
+
+  @Override
+  public boolean unscaleGradients() {
+    requireReady();
+    return scaler == null || scaler.unscale(trainable().values(), communicator);
+  }
+
+  @Override
+  public Map<String, Double> scalerState() {
+    return scaler == null ? Map.of() : scaler.state();
+  }
+
+  @Override
+  public void loadScalerState(Map<String, Double> saved) {
+    if (scaler == null) {
+      ParallelStrategy.super.loadScalerState(saved);
+    } else {
+      scaler.loadState(saved);
     }
   }
 
@@ -136,6 +191,7 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
       boolean healthy = state == State.READY;
       state = State.CLOSED;
       release();
+      computation.close();
       if (healthy) {
         communicator.close();
       } else {

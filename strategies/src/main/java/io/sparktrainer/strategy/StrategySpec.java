@@ -1,5 +1,7 @@
 package io.sparktrainer.strategy;
 
+import java.util.List;
+
 /** Which parallel strategy to use, with its options. */
 public sealed interface StrategySpec {
   /**
@@ -26,6 +28,51 @@ public sealed interface StrategySpec {
     @Override
     public String name() {
       return "none";
+    }
+
+    @Override
+    public int workers() {
+      return 1;
+    }
+  }
+
+  /**
+   * One rank with several replicas, each on its own thread and its own device or, on the CPU, its
+   * own share of the cores.
+   *
+   * @param deviceIds indices of the CUDA devices, the first of which keeps the model; empty for the
+   *     CPU
+   * @param replicas number of replicas
+   */
+  record Dp(List<Integer> deviceIds, int replicas) implements StrategySpec {
+    public Dp {
+      deviceIds = List.copyOf(deviceIds);
+      if (replicas < 1) {
+        throw new IllegalArgumentException(
+            "Cannot use dp: expected at least 1 replica, got " + replicas + ".");
+      }
+      boolean distinct = deviceIds.stream().distinct().count() == deviceIds.size();
+      boolean negative = deviceIds.stream().anyMatch(id -> id < 0);
+      if (!deviceIds.isEmpty() && (deviceIds.size() != replicas || !distinct || negative)) {
+        throw new IllegalArgumentException(
+            "Cannot use dp with device_ids %s: expected %d different indices from 0 up, one per replica, or none for the CPU."
+                .formatted(deviceIds, replicas));
+      }
+    }
+
+    /** {@code replicas} replicas that share the cores and the parameters' memory. */
+    public static Dp onCpu(int replicas) {
+      return new Dp(List.of(), replicas);
+    }
+
+    /** One replica on each of these CUDA devices. */
+    public static Dp onDevices(List<Integer> deviceIds) {
+      return new Dp(deviceIds, deviceIds.size());
+    }
+
+    @Override
+    public String name() {
+      return "dp";
     }
 
     @Override

@@ -25,6 +25,12 @@ public final class Gradients implements AutoCloseable {
     return new Gradients(true);
   }
 
+  /** Whether operations on the calling thread are recorded now. */
+  public static boolean areOn() {
+    NativeLibraries.load();
+    return GradMode.is_enabled();
+  }
+
   @Override
   public void close() {
     GradMode.set_enabled(before);

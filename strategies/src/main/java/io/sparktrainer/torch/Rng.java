@@ -25,6 +25,13 @@ public final class Rng {
     CURRENT.get().set_current_seed(seed);
   }
 
+  /** Draws 63 random bits from the calling thread's sequence, such as the seed of another one. */
+  public static long draw() {
+    try (var scope = NativeScope.open()) {
+      return Tensors.empty(DType.INT64, Device.CPU, 1).random_(generator()).item_long();
+    }
+  }
+
   /** The calling thread's generator, as an argument for libtorch's random functions. */
   public static GeneratorOptional generator() {
     return new GeneratorOptional(CURRENT.get());

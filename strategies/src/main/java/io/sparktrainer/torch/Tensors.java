@@ -178,6 +178,11 @@ public final class Tensors {
     }
   }
 
+  /** {@code value} as a whole-number scalar, which integer tensors accept in place. */
+  public static Scalar scalar(long value) {
+    return new Scalar(value);
+  }
+
   /** {@code value} as a libtorch scalar in the current scope. */
   public static Scalar scalar(double value) {
     return new Scalar(value);

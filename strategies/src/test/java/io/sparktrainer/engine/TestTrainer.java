@@ -35,7 +35,7 @@ class TestTrainer {
         2,
         communicator -> {
           StrategySpec spec = new StrategySpec.Ddp(2, DdpOptions.defaults());
-          try (var strategy = Strategies.create(spec, model(), communicator)) {
+          try (var strategy = Strategies.create(spec, TestTrainer::model, communicator)) {
             List<EpochMetrics> epochs =
                 fit(strategy, options(5, 1), rows(communicator.rank(), 40, 8), rows(7, 12, 8));
             synchronized (byRank) {
@@ -90,7 +90,7 @@ class TestTrainer {
         2,
         communicator -> {
           StrategySpec spec = new StrategySpec.Ddp(2, DdpOptions.defaults());
-          try (var strategy = Strategies.create(spec, model(), communicator)) {
+          try (var strategy = Strategies.create(spec, TestTrainer::model, communicator)) {
             int rows = communicator.rank() == 0 ? 16 : 24;
             assertThatThrownBy(
                     () -> fit(strategy, options(1, 1), rows(communicator.rank(), rows, 8), null))
@@ -114,7 +114,7 @@ class TestTrainer {
   }
 
   private static ParallelStrategy alone() {
-    return Strategies.create(new StrategySpec.None(0), model(), new LocalCommunicator());
+    return Strategies.create(new StrategySpec.None(0), TestTrainer::model, new LocalCommunicator());
   }
 
   private static List<EpochMetrics> fit(

@@ -1,5 +1,6 @@
 package io.sparktrainer.strategy.ddp;
 
+import io.sparktrainer.nn.Recomputation;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntConsumer;
@@ -101,7 +102,9 @@ final class ArrivalHooks implements AutoCloseable {
 
     @Override
     public void call(TensorBase gradient) {
-      report(index);
+      if (!Recomputation.isActive()) {
+        report(index);
+      }
     }
   }
 }

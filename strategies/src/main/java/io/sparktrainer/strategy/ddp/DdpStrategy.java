@@ -4,6 +4,7 @@ import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.optim.Clipping;
 import io.sparktrainer.strategy.CoalescedBroadcast;
+import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.DdpOptions;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ModelFingerprint;
@@ -20,16 +21,29 @@ public final class DdpStrategy extends ReplicaStrategy {
   private final GradientReducer reducer;
 
   /**
-   * Takes over {@code model} and {@code communicator}; all ranks construct it together. Rank 0's
-   * parameters and buffers replace the others'.
+   * As the constructor with compute options: full precision, no checkpointing.
    *
    * @throws IllegalArgumentException if the model has no trainable parameter
    * @throws IllegalStateException on every rank, if models or options differ between ranks
    */
   public DdpStrategy(Block model, Communicator communicator, DdpOptions options) {
-    super(model, communicator);
+    this(model, communicator, options, ComputeOptions.defaults());
+  }
+
+  /**
+   * Takes over {@code model} and {@code communicator}; all ranks construct it together. Rank 0's
+   * parameters and buffers replace the others'.
+   *
+   * @throws IllegalArgumentException if the model has no trainable parameter, or the checkpointing
+   *     policy chooses no block
+   * @throws IllegalStateException on every rank, if models or options differ between ranks
+   */
+  public DdpStrategy(
+      Block model, Communicator communicator, DdpOptions options, ComputeOptions compute) {
+    super(model, communicator, compute);
     this.options = options;
-    ModelFingerprint.requireEqual(model, options.toString(), communicator);
+    ModelFingerprint.requireEqual(
+        model, options + ", precision " + compute.precision(), communicator);
     CoalescedBroadcast.run(communicator, model.state().values(), 0);
     this.reducer = new GradientReducer(trainable(), options, communicator);
   }
