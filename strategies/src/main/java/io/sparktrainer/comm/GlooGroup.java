@@ -21,12 +21,18 @@ import org.bytedeco.pytorch.Work;
 final class GlooGroup implements AutoCloseable {
   private final ProcessGroupGloo group;
   // The group does not count as an owner of these.
+  private final StoreClient client;
   private final PrefixStore store;
   private final ProcessGroupGloo.Options options;
   private boolean closed;
 
-  private GlooGroup(ProcessGroupGloo group, PrefixStore store, ProcessGroupGloo.Options options) {
+  private GlooGroup(
+      ProcessGroupGloo group,
+      StoreClient client,
+      PrefixStore store,
+      ProcessGroupGloo.Options options) {
     this.group = group;
+    this.client = client;
     this.store = store;
     this.options = options;
   }
@@ -43,9 +49,10 @@ final class GlooGroup implements AutoCloseable {
       ProcessGroupGloo.Options options = ProcessGroupGloo.Options.create(timeout);
       options.devices(new GlooDeviceVector(ProcessGroupGloo.createDeviceForHostname(localHost)));
       ProcessGroupGloo group = new ProcessGroupGloo(store, rank, size, options);
-      return new GlooGroup(NativeScope.keep(group), store, NativeScope.keep(options));
+      return new GlooGroup(NativeScope.keep(group), client, store, NativeScope.keep(options));
     } catch (RuntimeException e) {
       store.close();
+      client.close();
       throw e;
     }
   }
@@ -103,6 +110,7 @@ final class GlooGroup implements AutoCloseable {
     }
     group.close();
     store.close();
+    client.close();
     options.close();
   }
 }

@@ -94,7 +94,7 @@ final class GlooSession {
 
   /** Opens a group of {@code size} ranks that all name the same prefix. */
   GlooGroup open(String prefix, int rank, int size) {
-    StoreClient client = beginConnecting();
+    beginConnecting();
     int timeoutSeconds = rendezvous.timeoutSeconds();
     return BlockingCall.make(
         "connect the ranks of group '" + prefix + "' through " + localHost,
@@ -104,6 +104,9 @@ final class GlooSession {
         abort,
         () -> {
           try {
+            // libtorch ends the process when a store is put under a second prefix, so each group
+            // has a connection of its own.
+            StoreClient client = StoreClient.connect(rendezvous, abort);
             return add(GlooGroup.connect(client, localHost, prefix, rank, size, timeoutSeconds));
           } finally {
             endConnecting();
@@ -112,12 +115,11 @@ final class GlooSession {
         this::close);
   }
 
-  private synchronized StoreClient beginConnecting() {
+  private synchronized void beginConnecting() {
     if (store == null) {
       throw new IllegalStateException("Cannot open a group: the session is closed.");
     }
     connecting++;
-    return store;
   }
 
   private synchronized void endConnecting() {

@@ -7,6 +7,7 @@ import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.strategy.ddp.DdpStrategy;
 import io.sparktrainer.strategy.dp.DpStrategy;
+import io.sparktrainer.strategy.fsdp.FsdpStrategy;
 import io.sparktrainer.strategy.single.SingleStrategy;
 import io.sparktrainer.torch.Device;
 import java.util.function.Supplier;
@@ -41,6 +42,9 @@ public final class Strategies {
     }
     if (spec instanceof StrategySpec.Dp dp) {
       return new DpStrategy(model, communicator, dp, options);
+    }
+    if (spec instanceof StrategySpec.Fsdp fsdp) {
+      return new FsdpStrategy(model.get(), communicator, fsdp.options(), options);
     }
     return single(spec, model.get(), communicator, options);
   }

@@ -189,6 +189,7 @@ public final class Trainer {
     strategy.model().eval();
     Iterator<TensorBatch> batches = evaluation.epoch(0);
     Loss counting = tally.counting();
+    JointPrediction joint = new JointPrediction(evaluation.batchesPerEpoch(), strategy);
     for (int i = 0; i < evaluation.batchesPerEpoch(); i++) {
       try (var scope = NativeScope.open()) {
         TensorBatch batch = batches.next();
@@ -196,6 +197,7 @@ public final class Trainer {
         tally.add(counting.of(output, batch.target()).item_double(), batch.rows());
       }
     }
+    joint.finish();
     tally.combine(strategy.communicator());
     strategy.model().train();
   }

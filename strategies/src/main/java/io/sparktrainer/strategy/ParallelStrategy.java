@@ -87,6 +87,17 @@ public interface ParallelStrategy extends AutoCloseable {
     }
   }
 
+  /**
+   * Whether {@link #predict} is a collective: ranks then call it equally often, and one that has
+   * fewer inputs than others calls {@link #joinPredict} in place of each it lacks.
+   */
+  default boolean predictsTogether() {
+    return false;
+  }
+
+  /** Takes part in the other ranks' {@link #predict} without inputs of this rank's own. */
+  default void joinPredict() {}
+
   /** Clears all gradients. */
   void zeroGrad();
 

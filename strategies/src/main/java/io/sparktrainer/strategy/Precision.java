@@ -25,6 +25,11 @@ public enum Precision {
     this.dtype = dtype;
   }
 
+  /** The type itself, float32 for {@link #NONE}. */
+  public DType dtype() {
+    return dtype;
+  }
+
   /** Lets the calling thread compute in this precision until the result is closed. */
   public Autocast open(Device device) {
     return Autocast.to(dtype, device.type());

@@ -185,6 +185,13 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
     }
   }
 
+  /** Notes that a collective operation broke off, after which the strategy can only be closed. */
+  protected final void fail() {
+    if (state == State.READY) {
+      state = State.FAILED;
+    }
+  }
+
   @Override
   public void close() {
     if (state != State.CLOSED) {
@@ -206,9 +213,7 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
 
   @Override
   public void abort(String reason) {
-    if (state == State.READY) {
-      state = State.FAILED;
-    }
+    fail();
     communicator.abort(reason);
   }
 

@@ -93,6 +93,24 @@ public sealed interface StrategySpec {
     }
   }
 
+  /** Parameters, gradients and optimizer state cut into shards, one per rank. */
+  record Fsdp(int workers, FsdpOptions options) implements StrategySpec {
+    public Fsdp {
+      requireWorkers("fsdp", workers);
+      Integer group = options.shardGroupSize();
+      if (group != null && workers % group != 0) {
+        throw new IllegalArgumentException(
+            "Cannot use shard_group_size %d with %d workers: expected a divisor of the number of workers."
+                .formatted(group, workers));
+      }
+    }
+
+    @Override
+    public String name() {
+      return "fsdp";
+    }
+  }
+
   private static void requireWorkers(String strategy, int workers) {
     if (workers < 1) {
       throw new IllegalArgumentException(

@@ -1,0 +1,89 @@
+package io.sparktrainer.strategy.fsdp;
+
+import io.sparktrainer.strategy.FsdpOptions;
+import io.sparktrainer.torch.DType;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * A block whose parameters are gathered and freed together: one flat parameter per element type,
+ * and per trainability so that frozen ones cost no gradient memory.
+ */
+final class ShardedUnit implements AutoCloseable {
+  private record Kind(DType dtype, boolean trainable) {}
+
+  private final UnitPlan plan;
+  private final List<FlatParameter> flats = new ArrayList<>();
+
+  /** Cuts the unit's parameters into shards; all ranks call it together. */
+  ShardedUnit(UnitPlan plan, FsdpOptions options, ShardGroups groups, BufferPool pool) {
+    this.plan = plan;
+    Map<Kind, Map<String, Tensor>> kinds = new LinkedHashMap<>();
+    plan.parameters()
+        .forEach(
+            (name, tensor) ->
+                kinds
+                    .computeIfAbsent(
+                        new Kind(DType.of(tensor), tensor.requires_grad()),
+                        kind -> new LinkedHashMap<>())
+                    .put(name, tensor));
+    kinds.values().forEach(members -> flats.add(new FlatParameter(members, options, groups, pool)));
+  }
+
+  UnitPlan plan() {
+    return plan;
+  }
+
+  boolean isRoot() {
+    return plan.isRoot();
+  }
+
+  List<FlatParameter> flats() {
+    return flats;
+  }
+
+  /** Gradients that take part in reductions. */
+  List<FlatGradient> gradients() {
+    List<FlatGradient> needed = new ArrayList<>(flats.size());
+    for (FlatParameter flat : flats) {
+      if (flat.gradient().isNeeded()) {
+        needed.add(flat.gradient());
+      }
+    }
+    return needed;
+  }
+
+  boolean isSharded() {
+    return flats.stream().allMatch(flat -> flat.state() == FlatParameter.State.SHARDED);
+  }
+
+  void startGather() {
+    flats.forEach(FlatParameter::startGather);
+  }
+
+  void finishGather() {
+    flats.forEach(FlatParameter::finishGather);
+  }
+
+  void reshard() {
+    flats.forEach(FlatParameter::reshard);
+  }
+
+  /** Whether {@code tensor} shares memory with the gathered parameters. */
+  boolean owns(Tensor tensor) {
+    return flats.stream().anyMatch(flat -> flat.owns(tensor));
+  }
+
+  @Override
+  public void close() {
+    flats.forEach(FlatParameter::close);
+  }
+
+  @Override
+  public String toString() {
+    return plan.title();
+  }
+}
