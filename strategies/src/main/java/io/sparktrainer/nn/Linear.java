@@ -10,7 +10,8 @@ public final class Linear extends Block {
   private final Tensor weight;
   private final @Nullable Tensor bias;
 
-  private Linear(Tensor weight, @Nullable Tensor bias) {
+  /** With the given first values. */
+  Linear(Tensor weight, @Nullable Tensor bias) {
     this.weight = parameter("weight", weight);
     this.bias = bias == null ? null : parameter("bias", bias);
   }
