@@ -88,6 +88,7 @@ public final class NativeLibraries {
                 StandardOpenOption.WRITE);
         var lock = channel.lock()) {
       Loader.load(org.bytedeco.pytorch.global.torch.class);
+      Blas.prepare();
       LOG.debug("Loaded libtorch in {} ms ({})", (System.nanoTime() - start) / 1_000_000, lock);
     }
   }

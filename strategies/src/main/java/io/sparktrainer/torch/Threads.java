@@ -1,6 +1,5 @@
 package io.sparktrainer.torch;
 
-import org.bytedeco.openblas.global.openblas_nolapack;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -34,8 +33,7 @@ public final class Threads {
     }
     NativeLibraries.load();
     torch.set_num_threads(count);
-    // libtorch's own call does not reach the BLAS that JavaCPP chose at run time.
-    openblas_nolapack.blas_set_num_threads(count);
+    Blas.use(count);
   }
 
   /** Threads that work started from the calling thread may use. */
