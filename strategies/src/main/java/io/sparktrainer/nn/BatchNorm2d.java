@@ -3,6 +3,7 @@ package io.sparktrainer.nn;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Tensors;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
@@ -13,8 +14,8 @@ import org.bytedeco.pytorch.global.torch;
  * num_batches_tracked} (int64 scalar).
  */
 public final class BatchNorm2d extends Block {
-  private static final double MOMENTUM = 0.1;
-  private static final double EPSILON = 1e-5;
+  public static final double MOMENTUM = 0.1;
+  public static final double EPSILON = 1e-5;
 
   private final Tensor weight;
   private final Tensor bias;
@@ -33,7 +34,7 @@ public final class BatchNorm2d extends Block {
   @Override
   protected Tensor forward(Tensor... inputs) {
     if (training()) {
-      batches.add_(Tensors.scalar(1));
+      batches.add_(new Scalar(1));
     }
     return torch.batch_norm(
         inputs[0],

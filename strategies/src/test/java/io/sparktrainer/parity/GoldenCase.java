@@ -1,0 +1,149 @@
+package io.sparktrainer.parity;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.sparktrainer.checkpoint.Safetensors;
+import io.sparktrainer.checkpoint.SafetensorsFile;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.Set;
+import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
+
+/** One training run by PyTorch, as its folder describes it; see the README beside the cases. */
+final class GoldenCase {
+  private static final Set<String> KEYS =
+      Set.of(
+          "case",
+          "model",
+          "heads",
+          "optimizer",
+          "strategy",
+          "steps",
+          "batch_per_rank",
+          "seed",
+          "accumulate",
+          "clip_grad_norm",
+          "batches_by_rank",
+          "world",
+          "torch",
+          "losses_by_rank",
+          "grad_norms");
+
+  private final Path folder;
+  private final JsonNode json;
+
+  private GoldenCase(Path folder, JsonNode json) {
+    this.folder = folder;
+    this.json = json;
+  }
+
+  static GoldenCase read(Path folder) {
+    try {
+      JsonNode json = new ObjectMapper().readTree(folder.resolve("case.json").toFile());
+      return new GoldenCase(folder, json);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  Path folder() {
+    return folder;
+  }
+
+  String name() {
+    return json.path("case").asText();
+  }
+
+  String model() {
+    return json.path("model").asText();
+  }
+
+  int heads() {
+    return json.path("heads").asInt(4);
+  }
+
+  JsonNode optimizer() {
+    return json.path("optimizer");
+  }
+
+  JsonNode strategy() {
+    return json.path("strategy");
+  }
+
+  int world() {
+    return json.path("world").asInt();
+  }
+
+  int steps() {
+    return json.path("steps").asInt();
+  }
+
+  int accumulate() {
+    return json.path("accumulate").asInt(1);
+  }
+
+  @Nullable Double clipGradNorm() {
+    JsonNode clip = json.path("clip_grad_norm");
+    return clip.isNumber() ? clip.doubleValue() : null;
+  }
+
+  boolean isUneven() {
+    return json.has("batches_by_rank");
+  }
+
+  boolean isHalfPrecision() {
+    return strategy().has("mixed_precision");
+  }
+
+  double[] losses(int rank) {
+    return numbers(json.path("losses_by_rank").path(rank));
+  }
+
+  /** Empty where nothing was clipped. */
+  double[] gradNorms() {
+    return numbers(json.path("grad_norms"));
+  }
+
+  /** A key of the case that this runner does not know, or null. */
+  @Nullable String unknownKey() {
+    for (Iterator<String> keys = json.fieldNames(); keys.hasNext(); ) {
+      String key = keys.next();
+      if (!KEYS.contains(key)) {
+        return key;
+      }
+    }
+    return null;
+  }
+
+  private static double[] numbers(JsonNode list) {
+    double[] values = new double[list.size()];
+    for (int i = 0; i < values.length; i++) {
+      values[i] = list.get(i).doubleValue();
+    }
+    return values;
+  }
+
+  /** State dict before the first step, in the current scope. */
+  Map<String, Tensor> initialState() throws IOException {
+    return Safetensors.read(folder.resolve("init.safetensors"));
+  }
+
+  /** State dict after the last step, in the current scope. */
+  Map<String, Tensor> finalState() throws IOException {
+    return Safetensors.read(folder.resolve("final.safetensors"));
+  }
+
+  /** {@code rank{r}.batch{i}.x} and {@code .y}. */
+  SafetensorsFile data() throws IOException {
+    return Safetensors.open(folder.resolve("data.safetensors"));
+  }
+
+  @Override
+  public String toString() {
+    return name();
+  }
+}

@@ -1,0 +1,111 @@
+package io.sparktrainer.parity;
+
+import io.sparktrainer.checkpoint.SafetensorsFile;
+import io.sparktrainer.comm.Communicator;
+import io.sparktrainer.engine.Strategies;
+import io.sparktrainer.nn.Block;
+import io.sparktrainer.nn.Loss;
+import io.sparktrainer.nn.Losses;
+import io.sparktrainer.optim.Optimizer;
+import io.sparktrainer.optim.OptimizerSpec;
+import io.sparktrainer.strategy.GradientSync;
+import io.sparktrainer.strategy.ParallelStrategy;
+import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.testing.Values;
+import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.NativeScope;
+import io.sparktrainer.torch.Rng;
+import io.sparktrainer.torch.Tensors;
+import io.sparktrainer.torch.Threads;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.bytedeco.pytorch.Tensor;
+
+/** One rank's side of a golden case. */
+final class GoldenRun {
+  private final GoldenCase golden;
+  private final OptimizerSpec optimizerSpec;
+  private final StrategySpec strategySpec;
+
+  GoldenRun(GoldenCase golden) {
+    this.golden = golden;
+    this.optimizerSpec = GoldenSpecs.optimizer(golden.optimizer());
+    this.strategySpec = GoldenSpecs.strategy(golden.strategy(), golden.world());
+  }
+
+  /**
+   * What a rank has to show.
+   *
+   * @param losses per step, before the step's update
+   * @param gradNorms per step, before clipping; empty without clipping
+   * @param finalState the state dict after the last step; empty but on rank 0
+   */
+  record Result(double[] losses, double[] gradNorms, Map<String, double[]> finalState) {}
+
+  Result run(Communicator communicator) throws IOException {
+    Threads.use(1);
+    Rng.seed(communicator.rank());
+    try (var scope = NativeScope.open();
+        ParallelStrategy strategy =
+            Strategies.create(strategySpec, () -> model(communicator.rank()), communicator);
+        Optimizer optimizer = optimizerSpec.create(strategy.trainable());
+        SafetensorsFile data = golden.data()) {
+      Double maxNorm = golden.clipGradNorm();
+      double[] losses = new double[golden.steps()];
+      double[] norms = new double[maxNorm == null ? 0 : golden.steps()];
+      for (int step = 0; step < losses.length; step++) {
+        try (var inner = NativeScope.open()) {
+          losses[step] = gradients(strategy, data, step);
+          if (maxNorm != null) {
+            norms[step] = strategy.clipGradNorm(maxNorm);
+          }
+          optimizer.step(optimizer.baseLearningRate());
+        }
+      }
+      Map<String, double[]> finalState = new LinkedHashMap<>();
+      strategy.fullState().forEach((name, tensor) -> finalState.put(name, Values.of(tensor)));
+      return new Result(losses, norms, finalState);
+    }
+  }
+
+  /** Starts from the case's weights; under ddp the other ranks have to get them from rank 0. */
+  private Block model(int rank) {
+    try (var scope = NativeScope.open()) {
+      Map<String, Tensor> state = golden.initialState();
+      Block model = GoldenModels.create(golden, state);
+      if (rank == 0 || !(strategySpec instanceof StrategySpec.Ddp)) {
+        model.state().forEach((name, tensor) -> Tensors.overwrite(tensor, state.get(name)));
+      }
+      return model;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** The forward and backward passes of one step. */
+  private double gradients(ParallelStrategy strategy, SafetensorsFile data, int step)
+      throws IOException {
+    strategy.zeroGrad();
+    double loss = 0;
+    int count = golden.accumulate();
+    for (int i = 0; i < count; i++) {
+      String batch = "rank%d.batch%d.".formatted(strategy.rank(), step * count + i);
+      Tensor value =
+          strategy.forwardBackward(
+              new Tensor[] {data.read(batch + "x")},
+              data.read(batch + "y"),
+              LOSS,
+              1.0 / count,
+              i == count - 1 ? GradientSync.REDUCE : GradientSync.ACCUMULATE);
+      loss += value.item_double() / count;
+    }
+    return loss;
+  }
+
+  /** In float32, whatever the model computes in. */
+  private static final Loss LOSS =
+      (output, target) ->
+          Losses.CROSS_ENTROPY.of(output.to(DType.FLOAT32.scalarType()), target);
+}
