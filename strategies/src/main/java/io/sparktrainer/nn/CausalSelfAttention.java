@@ -48,7 +48,9 @@ final class CausalSelfAttention extends Block {
         query, key, value, new TensorOptional(), 0, true, new DoubleOptional(), false);
   }
 
-  /** The fused attention draws from libtorch's own generator; a run is only repeatable with ours. */
+  /**
+   * The fused attention draws from libtorch's own generator; a run is only repeatable with ours.
+   */
   private Tensor attendWithDropout(Tensor query, Tensor key, Tensor value) {
     long tokens = query.size(2);
     Tensor scores =

@@ -13,10 +13,10 @@ import org.jspecify.annotations.Nullable;
  * reach.
  *
  * <p>JavaCPP's {@code blas_set_num_threads} looks the functions up in every call, with the dynamic
- * linker's locks taken in the order opposite to that of opening a library. A rank that does so while
- * another thread opens one (MKL opens its threading layer when it is first used) deadlocks, and the
- * whole JVM with it at the next safepoint. So they are looked up once, while libtorch is being
- * loaded, and MKL is made to open its libraries then.
+ * linker's locks taken in the order opposite to that of opening a library. A rank that does so
+ * while another thread opens one (MKL opens its threading layer when it is first used) deadlocks,
+ * and the whole JVM with it at the next safepoint. So they are looked up once, while libtorch is
+ * being loaded, and MKL is made to open its libraries then.
  */
 final class Blas {
   private static @Nullable All openBlas;

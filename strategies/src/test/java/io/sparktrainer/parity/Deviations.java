@@ -2,7 +2,7 @@ package io.sparktrainer.parity;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 
@@ -15,20 +15,21 @@ final class Deviations {
   private double update;
 
   /** The largest relative difference of any step. */
-  void addLosses(double[] expected, double[] got) {
+  void addLosses(List<Double> expected, List<Double> got) {
     loss = Math.max(loss, largestRelative(expected, got));
   }
 
   /** The largest relative difference of any step. */
-  void addGradNorms(double[] expected, double[] got) {
+  void addGradNorms(List<Double> expected, List<Double> got) {
     gradNorm = Math.max(gradNorm, largestRelative(expected, got));
   }
 
-  private static double largestRelative(double[] expected, double[] got) {
-    assertThat(got).as("one number per step, as in %s", Arrays.toString(expected)).hasSameSizeAs(expected);
+  private static double largestRelative(List<Double> expected, List<Double> got) {
+    assertThat(got).as("one number per step, as in %s", expected).hasSameSizeAs(expected);
     double largest = 0;
-    for (int i = 0; i < expected.length; i++) {
-      largest = Math.max(largest, orInfinity(Math.abs(got[i] - expected[i]) / Math.abs(expected[i])));
+    for (int i = 0; i < expected.size(); i++) {
+      double difference = Math.abs(got.get(i) - expected.get(i));
+      largest = Math.max(largest, orInfinity(difference / Math.abs(expected.get(i))));
     }
     return largest;
   }
@@ -77,7 +78,9 @@ final class Deviations {
     assertThat(gradNorm)
         .as("largest relative difference of a gradient norm")
         .isLessThan(half ? 1e-2 : 1e-5);
-    assertThat(update).as("norm of the differences by norm of the updates").isLessThan(half ? 1e-1 : adam ? 1e-3 : 1e-4);
+    assertThat(update)
+        .as("norm of the differences by norm of the updates")
+        .isLessThan(half ? 1e-1 : adam ? 1e-3 : 1e-4);
     if (!adam) {
       assertThat(weight).as("largest difference of a weight").isLessThan(half ? 1e-2 : 1e-4);
     }

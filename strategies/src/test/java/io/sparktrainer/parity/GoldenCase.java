@@ -7,7 +7,9 @@ import io.sparktrainer.checkpoint.SafetensorsFile;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
@@ -99,12 +101,12 @@ final class GoldenCase {
     return strategy().has("mixed_precision");
   }
 
-  double[] losses(int rank) {
+  List<Double> losses(int rank) {
     return numbers(json.path("losses_by_rank").path(rank));
   }
 
   /** Empty where nothing was clipped. */
-  double[] gradNorms() {
+  List<Double> gradNorms() {
     return numbers(json.path("grad_norms"));
   }
 
@@ -119,11 +121,9 @@ final class GoldenCase {
     return null;
   }
 
-  private static double[] numbers(JsonNode list) {
-    double[] values = new double[list.size()];
-    for (int i = 0; i < values.length; i++) {
-      values[i] = list.get(i).doubleValue();
-    }
+  private static List<Double> numbers(JsonNode list) {
+    List<Double> values = new ArrayList<>();
+    list.forEach(value -> values.add(value.doubleValue()));
     return values;
   }
 

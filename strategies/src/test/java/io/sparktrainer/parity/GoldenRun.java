@@ -19,7 +19,9 @@ import io.sparktrainer.torch.Tensors;
 import io.sparktrainer.torch.Threads;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
@@ -42,7 +44,7 @@ final class GoldenRun {
    * @param gradNorms per step, before clipping; empty without clipping
    * @param finalState the state dict after the last step; empty but on rank 0
    */
-  record Result(double[] losses, double[] gradNorms, Map<String, double[]> finalState) {}
+  record Result(List<Double> losses, List<Double> gradNorms, Map<String, double[]> finalState) {}
 
   Result run(Communicator communicator) throws IOException {
     Threads.use(1);
@@ -53,13 +55,13 @@ final class GoldenRun {
         Optimizer optimizer = optimizerSpec.create(strategy.trainable());
         SafetensorsFile data = golden.data()) {
       Double maxNorm = golden.clipGradNorm();
-      double[] losses = new double[golden.steps()];
-      double[] norms = new double[maxNorm == null ? 0 : golden.steps()];
-      for (int step = 0; step < losses.length; step++) {
+      List<Double> losses = new ArrayList<>();
+      List<Double> norms = new ArrayList<>();
+      for (int step = 0; step < golden.steps(); step++) {
         try (var inner = NativeScope.open()) {
-          losses[step] = gradients(strategy, data, step);
+          losses.add(gradients(strategy, data, step));
           if (maxNorm != null) {
-            norms[step] = strategy.clipGradNorm(maxNorm);
+            norms.add(strategy.clipGradNorm(maxNorm));
           }
           optimizer.step(optimizer.baseLearningRate());
         }
@@ -106,6 +108,5 @@ final class GoldenRun {
 
   /** In float32, whatever the model computes in. */
   private static final Loss LOSS =
-      (output, target) ->
-          Losses.CROSS_ENTROPY.of(output.to(DType.FLOAT32.scalarType()), target);
+      (output, target) -> Losses.CROSS_ENTROPY.of(output.to(DType.FLOAT32.scalarType()), target);
 }

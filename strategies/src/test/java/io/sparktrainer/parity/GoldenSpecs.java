@@ -68,11 +68,9 @@ final class GoldenSpecs {
             "strategy ddp",
             Map.of(
                 "bucket_cap_mb", value -> ddp.bucketCapMb(value.doubleValue()),
-                "gradient_as_bucket_view",
-                    value -> ddp.gradientAsBucketView(value.booleanValue()),
+                "gradient_as_bucket_view", value -> ddp.gradientAsBucketView(value.booleanValue()),
                 "static_graph", value -> ddp.staticGraph(value.booleanValue()),
-                "find_unused_parameters",
-                    value -> ddp.findUnusedParameters(value.booleanValue()),
+                "find_unused_parameters", value -> ddp.findUnusedParameters(value.booleanValue()),
                 "broadcast_buffers", value -> ddp.broadcastBuffers(value.booleanValue())));
         yield new StrategySpec.Ddp(world, ddp.build());
       }

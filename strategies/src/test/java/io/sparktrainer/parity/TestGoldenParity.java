@@ -71,9 +71,7 @@ class TestGoldenParity {
     }
     try (var scope = NativeScope.open()) {
       deviations.addWeights(
-          values(golden.initialState()),
-          values(golden.finalState()),
-          results.get(0).finalState());
+          values(golden.initialState()), values(golden.finalState()), results.get(0).finalState());
     }
     return deviations;
   }
