@@ -7,7 +7,7 @@ import org.bytedeco.pytorch.global.torch;
  * One pre-norm transformer block: attention, then two linear layers with GELU (exact) between them,
  * four times as wide inside; each adds to its input. Input and output [n, tokens, width].
  */
-public final class GptBlock extends Block {
+public final class GptBlock extends Block implements ShardUnit {
   private final LayerNorm ln1;
   private final CausalSelfAttention attention;
   private final LayerNorm ln2;

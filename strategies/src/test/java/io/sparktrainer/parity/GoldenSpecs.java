@@ -4,7 +4,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.sparktrainer.optim.AdamBuilder;
 import io.sparktrainer.optim.OptimizerSpec;
 import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.FsdpOptions;
+import io.sparktrainer.strategy.MixedPrecision;
+import io.sparktrainer.strategy.ShardingStrategy;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.torch.DType;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
@@ -74,7 +78,35 @@ final class GoldenSpecs {
                 "broadcast_buffers", value -> ddp.broadcastBuffers(value.booleanValue())));
         yield new StrategySpec.Ddp(world, ddp.build());
       }
+      case "fsdp" -> new StrategySpec.Fsdp(world, fsdp(json));
       default -> throw missing("strategy " + name);
+    };
+  }
+
+  private static FsdpOptions fsdp(JsonNode json) {
+    var fsdp = FsdpOptions.builder();
+    DType[] types = new DType[2];
+    each(
+        json,
+        "strategy fsdp",
+        Map.of(
+            "sharding",
+            value -> fsdp.shardingStrategy(ShardingStrategy.valueOf(value.asText())),
+            "shard_group",
+            value -> fsdp.shardGroupSize(value.intValue()),
+            "mixed_precision",
+            value -> types[0] = dtype(value),
+            "reduce_dtype",
+            value -> types[1] = dtype(value)));
+    return fsdp.mixedPrecision(new MixedPrecision(types[0], types[1], null)).build();
+  }
+
+  private static DType dtype(JsonNode json) {
+    return switch (json.asText()) {
+      case "bf16" -> DType.BFLOAT16;
+      case "f16" -> DType.FLOAT16;
+      case "f32" -> DType.FLOAT32;
+      default -> throw missing("type " + json.asText());
     };
   }
 
