@@ -121,11 +121,11 @@ public final class Datasets {
       int worldSize,
       RowCounts counts) {
     List<JavaRDD<Tuple2<Integer, byte[]>>> sources = new ArrayList<>();
-    int partitions = 0;
+    int[] partitions = new int[2];
     for (Share share : shares) {
       JavaRDD<Tuple2<Integer, byte[]>> blocks =
-          deal(share.source(), share.split(), partitions, plan, worldSize, counts);
-      partitions += blocks.getNumPartitions();
+          deal(share.source(), share.split(), partitions[0], plan, worldSize, counts);
+      partitions[sources.size()] = blocks.getNumPartitions();
       sources.add(blocks);
     }
     // a union is on the near side of the shuffle, outside the barrier stage
@@ -133,7 +133,7 @@ public final class Datasets {
         sources.size() == 1 ? sources.get(0) : sources.get(0).union(sources.get(1));
     JavaRDD<byte[]> ranks =
         JavaPairRDD.fromJavaRDD(all).partitionBy(new RankPartitioner(worldSize)).values();
-    ShareLayout layout = new ShareLayout.Dealt(worldSize, partitions);
+    ShareLayout layout = new ShareLayout.Dealt(worldSize, partitions[0], partitions[1]);
     return new PreparedData(spec, plan, layout, hasValidation, ranks, counts);
   }
 

@@ -63,6 +63,17 @@ public final class EpochPlan {
     return plan;
   }
 
+  /**
+   * Plans the rest of an epoch that was begun in another world. Unlike {@link #of}, it may have no
+   * rows left, and a rank that has none joins the others.
+   */
+  static EpochPlan ofRest(long[] rowsPerRank, int batchRows, Balance balance) {
+    boolean anyEmpty = Arrays.stream(rowsPerRank).anyMatch(rows -> rows == 0);
+    boolean needsRows = balance == Balance.PAD || balance == Balance.DROP;
+    return new EpochPlan(
+        rowsPerRank.clone(), batchRows, anyEmpty && needsRows ? Balance.JOIN : balance);
+  }
+
   /** Steps of the epoch, the same on every rank. */
   public long steps() {
     return steps;
@@ -112,6 +123,11 @@ public final class EpochPlan {
   /** Rows of the rank's batch in the step; 0 means that the rank only joins the others. */
   public int batchRows(int rank, long step) {
     return (int) (firstRow(rank, step + 1) - firstRow(rank, step));
+  }
+
+  /** Rows of the rank's largest batch. */
+  int largestBatch(int rank) {
+    return steps == 0 ? 0 : batchRows(rank, 0);
   }
 
   /** Rows of all ranks' batches in the step. */

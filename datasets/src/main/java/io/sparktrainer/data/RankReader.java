@@ -50,8 +50,9 @@ public final class RankReader implements Serializable {
               .formatted(worldSize - 1, rank));
     }
     ShareBuilder[] sets = new ShareBuilder[Block.SETS];
+    MemoryBudget budget = MemoryBudget.of(spec, worldSize);
     for (int set = 0; set < sets.length; set++) {
-      sets[set] = new ShareBuilder(plan.recordBytes());
+      sets[set] = new ShareBuilder(new RowStore(plan.recordBytes(), budget, spec.spillDirectory()));
     }
     try {
       Map<Integer, byte[]> ends = new TreeMap<>();
@@ -70,13 +71,30 @@ public final class RankReader implements Serializable {
                 .formatted(expected, ends.size(), rank, worldSize));
       }
       dealLeftOver(rank, ends, sets);
-      return new RankData(rank, layout, hasValidation, spec, plan, sets);
+      return new RankData(
+          rank, layout, hasValidation, spec, plan, budget, sets, counts(rank, ends));
     } catch (Throwable e) {
       for (ShareBuilder set : sets) {
         set.close();
       }
       throw e;
     }
+  }
+
+  /**
+   * Training rows by partition, summed up over the ranks later: where all ranks see all partitions,
+   * the first one counts them.
+   */
+  private long[] counts(int rank, Map<Integer, byte[]> ends) {
+    long[] counts = new long[layout.trainingPartitions()];
+    boolean countsAll = layout instanceof ShareLayout.Grouped || rank == 0;
+    ends.forEach(
+        (partition, end) -> {
+          if (countsAll && partition < counts.length) {
+            counts[partition] = Block.count(end, Block.TRAINING);
+          }
+        });
+    return counts;
   }
 
   /** The left-over rows of all source partitions in order, one to each rank in turn. */

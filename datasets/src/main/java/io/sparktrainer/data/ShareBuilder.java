@@ -5,8 +5,8 @@ final class ShareBuilder implements AutoCloseable {
   final RowStore store;
   final RowIndex index = new RowIndex();
 
-  ShareBuilder(int recordBytes) {
-    this.store = new RowStore(recordBytes);
+  ShareBuilder(RowStore store) {
+    this.store = store;
   }
 
   void add(byte[] block) {
@@ -18,6 +18,12 @@ final class ShareBuilder implements AutoCloseable {
   void addLast(int partition, byte[] from, int offset) {
     index.add(partition, Long.MAX_VALUE, store.rows(), 1);
     store.append(from, offset, 1);
+  }
+
+  /** Ends it: rows can be read from now on. */
+  void seal() {
+    index.seal();
+    store.seal();
   }
 
   @Override

@@ -2,13 +2,19 @@ package io.sparktrainer.data;
 
 import java.io.Serializable;
 
-/** Which rows of which source partitions belong to which rank. */
+/**
+ * Which rows of which source partitions belong to which rank. Where validation rows have a source
+ * of their own, its partitions are numbered after those of the training rows.
+ */
 sealed interface ShareLayout extends Serializable {
   /** Ranks. */
   int worldSize();
 
-  /** Source partitions, training before validation where they have different sources. */
-  int sourcePartitions();
+  /** Partitions of the source of the training rows. */
+  int trainingPartitions();
+
+  /** Partitions of a second source, for validation rows, or 0. */
+  int validationPartitions();
 
   /** Source partitions whose end block reaches the rank. */
   int partitionsOf(int rank);
@@ -17,54 +23,33 @@ sealed interface ShareLayout extends Serializable {
    * Row i of a set of each source partition belongs to rank {@code i mod worldSize}; the rows after
    * the last whole round are dealt out in turn over all partitions.
    */
-  record Dealt(int worldSize, int sourcePartitions) implements ShareLayout {
+  record Dealt(int worldSize, int trainingPartitions, int validationPartitions)
+      implements ShareLayout {
     @Override
     public int partitionsOf(int rank) {
-      return sourcePartitions;
+      return trainingPartitions + validationPartitions;
     }
   }
 
-  /**
-   * Each source partition belongs to one rank whole: the training partitions in contiguous groups,
-   * and likewise those of a second, validation source.
-   */
+  /** Each source partition belongs to one rank whole, in contiguous groups. */
   record Grouped(int worldSize, int trainingPartitions, int validationPartitions)
       implements ShareLayout {
     @Override
-    public int sourcePartitions() {
-      return trainingPartitions + validationPartitions;
-    }
-
-    @Override
     public int partitionsOf(int rank) {
-      return first(trainingPartitions, rank + 1)
-          - first(trainingPartitions, rank)
-          + first(validationPartitions, rank + 1)
-          - first(validationPartitions, rank);
+      return firstTraining(rank + 1)
+          - firstTraining(rank)
+          + firstValidation(rank + 1)
+          - firstValidation(rank);
     }
 
+    /** The rank's first training partition. */
     int firstTraining(int rank) {
-      return first(trainingPartitions, rank);
+      return (int) ((long) trainingPartitions * rank / worldSize);
     }
 
+    /** The rank's first partition of the validation source, counted from that source's first. */
     int firstValidation(int rank) {
-      return first(validationPartitions, rank);
-    }
-
-    private int first(int partitions, int rank) {
-      return (int) ((long) partitions * rank / worldSize);
-    }
-
-    /** Rank that a source partition belongs to. */
-    int owner(int partition) {
-      boolean training = partition < trainingPartitions;
-      int partitions = training ? trainingPartitions : validationPartitions;
-      int index = training ? partition : partition - trainingPartitions;
-      int rank = (int) ((long) index * worldSize / partitions);
-      while (first(partitions, rank + 1) <= index) {
-        rank++;
-      }
-      return rank;
+      return (int) ((long) validationPartitions * rank / worldSize);
     }
   }
 }

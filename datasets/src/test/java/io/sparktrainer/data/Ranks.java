@@ -34,7 +34,7 @@ final class Ranks implements AutoCloseable {
   }
 
   /** Gives every rank the sum of what all ranks bring, in one thread. */
-  private void agree() {
+  void agree() {
     List<long[]> brought = new ArrayList<>();
     for (RankData rank : ranks) {
       try {
