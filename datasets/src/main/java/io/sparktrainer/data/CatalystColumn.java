@@ -27,8 +27,7 @@ final class CatalystColumn {
   /** Encodes rows of the batch. Returns whether a row was dropped. */
   boolean encode(CatalystBatchSource source, ColumnarBatch batch, Tile tile, int rows) {
     ColumnVector vector = source.vector(batch, plan);
-    boolean simple = plan.nulls() instanceof MissingValues.Fail || !vector.hasNull();
-    if (simple && plan.form() == ColumnPlan.Form.SCALAR && !vector.hasNull()) {
+    if (plan.form() == ColumnPlan.Form.SCALAR && !vector.hasNull()) {
       switch (plan.source()) {
         case FLOAT -> {
           if (plan.target() == ElementType.FLOAT32) {

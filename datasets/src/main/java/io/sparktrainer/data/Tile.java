@@ -2,7 +2,7 @@ package io.sparktrainer.data;
 
 /** A few records in a reused array, small enough to stay in the processor's cache. */
 final class Tile {
-  private static final int TARGET_BYTES = 32 << 10;
+  private static final int TARGET_BYTES = 16 << 10;
   private static final int MAX_ROWS = 512;
 
   /** Records start here; the room before them is for a block header. */

@@ -67,7 +67,7 @@ final class FakeFrame {
       for (int i = 0; i < count; i++) {
         int at = Tile.BASE + i * RECORD_BYTES;
         long label = start + done[0] + i;
-        Bytes.putFloat(tile.records, at, label);
+        Bytes.putFloat(tile.records, at, (float) label);
         Bytes.putLong(tile.records, at + Float.BYTES, label);
         tile.validation[i] = false;
       }

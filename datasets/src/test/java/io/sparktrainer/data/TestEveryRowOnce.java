@@ -44,7 +44,8 @@ class TestEveryRowOnce {
       Batch batch = reader.next();
       for (int i = 0; i < batch.rows(); i++) {
         long label = batch.label().data().getLong(i * Long.BYTES);
-        assertThat(batch.input("features").data().getFloat(i * Float.BYTES)).isEqualTo(label);
+        assertThat(batch.input("features").data().getFloat(i * Float.BYTES))
+            .isEqualTo((float) label);
         labels.add(label);
       }
     }
@@ -95,7 +96,8 @@ class TestEveryRowOnce {
   void resumesInTheSameWorldWithTheVeryBatchesThatWouldHaveCome() {
     for (int trial = 0; trial < TRIALS / 4; trial++) {
       Random random = new Random(trial);
-      Balance balance = Balance.values()[random.nextInt(Balance.values().length)];
+      List<Balance> all = List.of(Balance.values());
+      Balance balance = all.get(random.nextInt(all.size()));
       FakeFrame frame = new FakeFrame(40, 7, 90, 33, 5);
       int worldSize = 1 + random.nextInt(4);
       DataSpec spec = spec(random, balance, trial, DataSpec.Order.SHUFFLED);
