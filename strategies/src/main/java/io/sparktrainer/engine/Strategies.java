@@ -46,6 +46,10 @@ public final class Strategies {
     if (spec instanceof StrategySpec.Fsdp fsdp) {
       return new FsdpStrategy(model.get(), communicator, fsdp.options(), options);
     }
+    if (spec instanceof StrategySpec.Auto) {
+      throw new IllegalArgumentException(
+          "Cannot make a strategy of auto: expected the one that a plan has resolved it to.");
+    }
     return single(spec, model.get(), communicator, options);
   }
 

@@ -1,5 +1,6 @@
 package io.sparktrainer.strategy;
 
+import io.sparktrainer.torch.DType;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -45,6 +46,14 @@ public record FsdpOptions(
       throw new IllegalArgumentException(
           "Cannot use cpu_offload with NO_SHARD: expected a strategy that cuts parameters into shards. Use FULL_SHARD, SHARD_GRAD_OP or HYBRID_SHARD.");
     }
+  }
+
+  /** These options, computing in {@code precision} unless they name types themselves. */
+  public FsdpOptions withPrecision(Precision precision) {
+    if (precision == Precision.NONE || !mixedPrecision.equals(MixedPrecision.NONE)) {
+      return this;
+    }
+    return withMixedPrecision(new MixedPrecision(precision.dtype(), DType.FLOAT32, null));
   }
 
   /** These options with other types. */

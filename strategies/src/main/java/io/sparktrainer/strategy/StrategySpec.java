@@ -111,6 +111,24 @@ public sealed interface StrategySpec {
     }
   }
 
+  /**
+   * What the planner chooses for the model and the machines.
+   *
+   * @param workers ranks to plan for
+   * @param ddp options of ddp, should it be chosen
+   * @param fsdp options of fsdp, should it be chosen
+   */
+  record Auto(int workers, DdpOptions ddp, FsdpOptions fsdp) implements StrategySpec {
+    public Auto {
+      requireWorkers("auto", workers);
+    }
+
+    @Override
+    public String name() {
+      return "auto";
+    }
+  }
+
   private static void requireWorkers(String strategy, int workers) {
     if (workers < 1) {
       throw new IllegalArgumentException(

@@ -7,6 +7,7 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.LongArrayRef;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorOptions;
 import org.bytedeco.pytorch.global.torch;
 
 /** Making and reading tensors without the overloads of the bindings that end the JVM. */
@@ -16,20 +17,24 @@ public final class Tensors {
   /** Uninitialised tensor of {@code shape} on {@code device}. */
   public static Tensor empty(DType dtype, Device device, long... shape) {
     NativeLibraries.load();
-    return torch.empty(shape, device.options(dtype), null);
+    return torch.empty(shape, options(dtype, device), null);
   }
 
   /** Zeros of {@code shape} on {@code device}. */
   public static Tensor zeros(DType dtype, Device device, long... shape) {
     NativeLibraries.load();
-    return torch.zeros(shape, device.options(dtype));
+    return torch.zeros(shape, options(dtype, device));
+  }
+
+  private static TensorOptions options(DType dtype, Device device) {
+    return ShapesOnly.isOpen() ? ShapesOnly.options(dtype) : device.options(dtype);
   }
 
   /** Copies {@code values} into a float32 CPU tensor of {@code shape}. */
   public static Tensor of(float[] values, long... shape) {
     requireElements(values.length, shape);
     Tensor tensor = empty(DType.FLOAT32, Device.CPU, shape);
-    if (values.length > 0) {
+    if (values.length > 0 && !tensor.is_meta()) {
       new org.bytedeco.javacpp.FloatPointer(tensor.data_ptr()).put(values, 0, values.length);
     }
     return tensor;
@@ -39,7 +44,7 @@ public final class Tensors {
   public static Tensor of(long[] values, long... shape) {
     requireElements(values.length, shape);
     Tensor tensor = empty(DType.INT64, Device.CPU, shape);
-    if (values.length > 0) {
+    if (values.length > 0 && !tensor.is_meta()) {
       new org.bytedeco.javacpp.LongPointer(tensor.data_ptr()).put(values, 0, values.length);
     }
     return tensor;

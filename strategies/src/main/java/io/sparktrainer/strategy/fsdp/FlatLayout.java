@@ -10,7 +10,7 @@ import java.util.List;
  * elements; the buffer is padded to a multiple of the number of shards. A parameter may reach over
  * several shards, and a shard may hold nothing of it.
  */
-final class FlatLayout {
+public final class FlatLayout {
   /** In elements: 16 bytes at least, which vector instructions and GPU kernels like. */
   static final int ALIGNMENT = 8;
 
@@ -33,7 +33,7 @@ final class FlatLayout {
    *
    * @param numels elements of each parameter, 0 or more
    */
-  FlatLayout(List<Long> numels, int shards) {
+  public FlatLayout(List<Long> numels, int shards) {
     this.numels = numels.stream().mapToLong(Long::longValue).toArray();
     this.offsets = new long[numels.size()];
     this.shards = shards;
@@ -54,12 +54,12 @@ final class FlatLayout {
   }
 
   /** Elements of one shard. */
-  long shardNumel() {
+  public long shardNumel() {
     return shardNumel;
   }
 
   /** Elements of the whole buffer, padding included. */
-  long paddedNumel() {
+  public long paddedNumel() {
     return shardNumel * shards;
   }
 

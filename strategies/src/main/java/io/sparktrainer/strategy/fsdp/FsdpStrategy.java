@@ -7,10 +7,8 @@ import io.sparktrainer.strategy.CoalescedBroadcast;
 import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.GradientSync;
-import io.sparktrainer.strategy.MixedPrecision;
 import io.sparktrainer.strategy.ModelFingerprint;
 import io.sparktrainer.strategy.ParameterShard;
-import io.sparktrainer.strategy.Precision;
 import io.sparktrainer.strategy.ReplicaStrategy;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
@@ -69,7 +67,7 @@ public final class FsdpStrategy extends ReplicaStrategy {
   public FsdpStrategy(
       Block model, Communicator communicator, FsdpOptions given, ComputeOptions compute) {
     super(model, communicator, compute);
-    this.options = withPrecision(given, compute.precision());
+    this.options = given.withPrecision(compute.precision());
     List<UnitPlan> plans = UnitPlanner.plan(model, options.wrapPolicy());
     ModelFingerprint.requireEqual(
         model, options + ", precision " + compute.precision(), communicator);
@@ -88,13 +86,6 @@ public final class FsdpStrategy extends ReplicaStrategy {
     this.driver = new PassDriver(units, options);
     this.used = new UsedParameters(units, communicator, device);
     this.clipping = new ShardedClipping(flats, groups.gather(), device);
-  }
-
-  private static FsdpOptions withPrecision(FsdpOptions options, Precision precision) {
-    if (precision == Precision.NONE || !options.mixedPrecision().equals(MixedPrecision.NONE)) {
-      return options;
-    }
-    return options.withMixedPrecision(new MixedPrecision(precision.dtype(), DType.FLOAT32, null));
   }
 
   private static Device device(Block model) {

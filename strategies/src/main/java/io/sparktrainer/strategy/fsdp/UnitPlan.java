@@ -11,7 +11,7 @@ import org.bytedeco.pytorch.Tensor;
  * @param block the block
  * @param parameters what the unit owns, by the model's parameter names, in the model's order
  */
-record UnitPlan(String name, Block block, Map<String, Tensor> parameters) {
+public record UnitPlan(String name, Block block, Map<String, Tensor> parameters) {
   boolean isRoot() {
     return name.isEmpty();
   }

@@ -20,7 +20,7 @@ import org.bytedeco.pytorch.Tensor;
  * A parameter that several units use (tied weights) is owned by the innermost unit around all of
  * them, whose parameters are there whenever theirs are.
  */
-final class UnitPlanner {
+public final class UnitPlanner {
   private final Map<String, Block> blocks = new LinkedHashMap<>();
   private final Map<String, String> firstNames = new LinkedHashMap<>();
   private final Map<String, Tensor> parameters;
@@ -47,7 +47,7 @@ final class UnitPlanner {
    * @throws IllegalArgumentException if a policy that names sizes or classes matches no block below
    *     the model
    */
-  static List<UnitPlan> plan(Block model, WrapPolicy policy) {
+  public static List<UnitPlan> plan(Block model, WrapPolicy policy) {
     UnitPlanner planner = new UnitPlanner(model);
     Set<String> units = planner.matches(policy);
     units.add("");

@@ -1,0 +1,113 @@
+package io.sparktrainer.strategy.plan;
+
+import io.sparktrainer.nn.Block;
+import io.sparktrainer.nn.BlockInterceptor;
+import io.sparktrainer.nn.Loss;
+import io.sparktrainer.strategy.Computation;
+import io.sparktrainer.strategy.ComputeOptions;
+import io.sparktrainer.torch.Gradients;
+import io.sparktrainer.torch.NativeScope;
+import io.sparktrainer.torch.ProcessMemory;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.bytedeco.pytorch.Tensor;
+
+/**
+ * What one batch's forward pass holds when it holds most: tensors kept for backward, and those that
+ * blocks still work with.
+ */
+public final class ActivationProbe {
+  // The heap may serve a pass from memory that it already holds; then that pass grows too little.
+  private static final int PASSES = 4;
+
+  private ActivationProbe() {}
+
+  /**
+   * Measures by running one batch forward on the CPU, a few times, reading the growth of the
+   * process at the end of every block. Backward is left out: it holds less, and leaves holes in the
+   * native heap that the next pass would fill without growing.
+   *
+   * @param inputs one batch's inputs on the CPU
+   * @param options precision and checkpointing of the training
+   * @throws java.io.UncheckedIOException if the system does not tell
+   */
+  public static long measure(
+      Block model, Tensor[] inputs, Tensor target, Loss loss, ComputeOptions options) {
+    try (Computation computation = new Computation(model, options)) {
+      long largest = 0;
+      for (int pass = 0; pass < PASSES; pass++) {
+        long growth = growth(model, () -> computation.loss(inputs, target, loss));
+        computation.release();
+        // In the first pass libraries allocate what they keep.
+        largest = pass == 0 ? 0 : Math.max(largest, growth);
+      }
+      return largest;
+    }
+  }
+
+  private static long growth(Block model, Supplier<Tensor> forward) {
+    ProcessMemory.trimNativeHeap();
+    Watermark watermark = new Watermark(ProcessMemory.anonymousBytes());
+    Map<String, Block> blocks = model.blocks();
+    blocks.values().forEach(block -> block.intercept(watermark));
+    try (var scope = NativeScope.open();
+        var recorded = Gradients.on()) {
+      Tensor unused = forward.get();
+      watermark.read();
+    } finally {
+      blocks.values().forEach(block -> block.removeInterceptor(watermark));
+    }
+    return watermark.growth();
+  }
+
+  /**
+   * Estimates, for a model that is too large to run, from its matrices: one of shape [out, in]
+   * reads in values and writes out values at each position, all kept. For a transformer that is 16
+   * values of the width per layer and position, where Korthikanti et al. (arXiv 2205.05198) count
+   * 17 with the attention scores left out.
+   *
+   * @param matrixPositions how often a matrix is applied to a batch: rows, times the tokens of a
+   *     row
+   * @param kernelPositions how often a convolution's kernel is: rows, times the pixels of a row
+   * @param bytesPerValue size of the type in which blocks compute
+   */
+  public static long estimate(
+      ModelOutline model, long matrixPositions, long kernelPositions, int bytesPerValue) {
+    long values = 0;
+    for (ParameterOutline parameter : model.parameters()) {
+      int axes = parameter.shape().size();
+      if (axes > 1) {
+        long outAndIn = parameter.shape().get(0) + parameter.shape().get(1);
+        long positions = axes == 2 ? matrixPositions : kernelPositions;
+        values = Math.addExact(values, Math.multiplyExact(outAndIn, positions));
+      }
+    }
+    return Math.multiplyExact(values, bytesPerValue);
+  }
+
+  private static final class Watermark implements BlockInterceptor {
+    private final long start;
+    private long highest;
+
+    private Watermark(long start) {
+      this.start = start;
+      this.highest = start;
+    }
+
+    private void read() {
+      highest = Math.max(highest, ProcessMemory.anonymousBytes());
+    }
+
+    private long growth() {
+      return highest - start;
+    }
+
+    @Override
+    public Tensor intercept(Block block, Tensor[] inputs, Forward next) {
+      Tensor output = next.apply(inputs);
+      // Here the block's own scope still holds what it worked with.
+      read();
+      return output;
+    }
+  }
+}
