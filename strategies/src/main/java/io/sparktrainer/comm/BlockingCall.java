@@ -2,6 +2,7 @@ package io.sparktrainer.comm;
 
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
@@ -9,35 +10,41 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Runs a native call that can block beyond any time-out it was given (libtorch's store client waits
- * for ever for a peer that accepts and says nothing) on a thread of its own, so that the caller
- * leaves on time, on an abort, or on an interrupt.
+ * Waiting that ends on time, on an abort, or on an interrupt, whatever the other side does. Native
+ * calls that block run on a thread of their own for it.
  */
 final class BlockingCall {
   private static final long POLL_MILLISECONDS = 20;
+  private static final long PAUSE_MILLISECONDS = 2;
 
-  private BlockingCall() {}
+  private final String what;
+  private final String who;
+  private final int timeoutSeconds;
+  private final AbortSignal abort;
+  private final long startNanos = System.nanoTime();
 
   /**
-   * Makes something native.
-   *
    * @param what verb and object, for messages
    * @param who the caller's place, for messages
-   * @param dispose closes what was made after the caller has left early
-   * @return what was made, owned by the caller
    */
-  static <T> T make(
-      String what,
-      String who,
-      int timeoutSeconds,
-      AbortSignal abort,
-      Supplier<T> call,
-      Consumer<T> dispose) {
+  BlockingCall(String what, String who, int timeoutSeconds, AbortSignal abort) {
+    this.what = what;
+    this.who = who;
+    this.timeoutSeconds = timeoutSeconds;
+    this.abort = abort;
+  }
+
+  /**
+   * Starts {@code call} on a thread of its own.
+   *
+   * @param dispose closes what is made after the future was cancelled
+   */
+  <T> CompletableFuture<T> start(Supplier<T> call, Consumer<T> dispose) {
     CompletableFuture<T> result = new CompletableFuture<>();
     Thread thread = new Thread(() -> complete(result, call, dispose), "spark-trainer " + what);
     thread.setDaemon(true);
     thread.start();
-    return await(result, what, who, timeoutSeconds, abort);
+    return result;
   }
 
   private static <T> void complete(
@@ -54,46 +61,64 @@ final class BlockingCall {
     }
   }
 
-  private static <T> T await(
-      CompletableFuture<T> result, String what, String who, int timeoutSeconds, AbortSignal abort) {
-    long start = System.nanoTime();
-    long deadline = start + TimeUnit.SECONDS.toNanos(timeoutSeconds);
+  /**
+   * The result of {@code future}, which is cancelled if it does not come.
+   *
+   * @throws CollectiveException after the time-out, counted from the making of this object, and
+   *     when the group is aborted, the thread interrupted, or the call itself fails
+   */
+  <T> T await(Future<T> future) {
     while (true) {
       try {
-        return result.get(POLL_MILLISECONDS, TimeUnit.MILLISECONDS);
+        return future.get(POLL_MILLISECONDS, TimeUnit.MILLISECONDS);
       } catch (TimeoutException e) {
-        String reason = abort.reason();
-        if (reason != null) {
-          give(result, message(what, who, start, "the group was aborted by " + reason), null);
-        } else if (System.nanoTime() > deadline) {
-          String found = "expected an answer within " + timeoutSeconds + " s, got none";
-          give(result, message(what, who, start, found), null);
+        if (abort.reason() != null) {
+          future.cancel(false);
+          throw failure("", e);
+        }
+        if (System.nanoTime() > deadline()) {
+          future.cancel(false);
+          throw failure("expected all ranks within " + timeoutSeconds + " s, got none", e);
         }
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
-        give(result, message(what, who, start, "the thread was interrupted"), e);
+        future.cancel(false);
+        throw failure("the thread was interrupted", e);
       } catch (ExecutionException e) {
         Throwable cause = e.getCause();
-        String reason = abort.reason();
-        String found =
-            reason == null
-                ? NativeErrors.firstLine(cause) + " (time-out " + timeoutSeconds + " s)"
-                : "the group was aborted by " + reason;
-        throw new CollectiveException(message(what, who, start, found), cause);
+        throw failure(
+            NativeErrors.firstLine(cause) + " (time-out " + timeoutSeconds + " s)", cause);
       }
     }
   }
 
-  /** Ends {@code result} with an exception unless it has just been completed. */
-  private static void give(CompletableFuture<?> result, String message, @Nullable Throwable cause) {
-    CollectiveException exception = new CollectiveException(message, cause);
-    if (result.completeExceptionally(exception)) {
-      throw exception;
+  /**
+   * A short sleep between two looks at something that cannot be waited for.
+   *
+   * @throws CollectiveException as {@link #await} does
+   */
+  void pause() {
+    CompletableFuture<Void> nothing = new CompletableFuture<>();
+    nothing.completeOnTimeout(null, PAUSE_MILLISECONDS, TimeUnit.MILLISECONDS);
+    await(nothing);
+    if (abort.reason() != null || System.nanoTime() > deadline()) {
+      throw failure("expected all ranks within " + timeoutSeconds + " s", null);
     }
   }
 
-  private static String message(String what, String who, long start, String found) {
-    return "Cannot %s (%s, after %s): %s."
-        .formatted(what, who, NativeErrors.secondsSince(start), found);
+  private long deadline() {
+    return startNanos + TimeUnit.SECONDS.toNanos(timeoutSeconds);
+  }
+
+  private CollectiveException failure(String found, @Nullable Throwable cause) {
+    String reason = abort.reason();
+    return new CollectiveException(
+        "Cannot %s (%s, after %s): %s."
+            .formatted(
+                what,
+                who,
+                NativeErrors.secondsSince(startNanos),
+                reason == null ? found : "the group was aborted by " + reason),
+        cause);
   }
 }

@@ -27,6 +27,9 @@ abstract class CheckedCommunicator implements Communicator {
     this.abort = abort;
   }
 
+  /** Makes sure that all ranks are about to do {@code call}, if the backend was asked to. */
+  void agree(CollectiveCall call) {}
+
   abstract CollectiveHandle startAllReduce(CollectiveCall call, Tensor tensor, ReduceOp op);
 
   abstract CollectiveHandle startReduceScatter(
@@ -136,7 +139,14 @@ abstract class CheckedCommunicator implements Communicator {
     release();
   }
 
-  private synchronized CollectiveCall next(
+  private CollectiveCall next(
+      Kind kind, @Nullable ReduceOp op, @Nullable DType dtype, long elements, int root) {
+    CollectiveCall call = number(kind, op, dtype, elements, root);
+    agree(call);
+    return call;
+  }
+
+  private synchronized CollectiveCall number(
       Kind kind, @Nullable ReduceOp op, @Nullable DType dtype, long elements, int root) {
     CollectiveCall call = new CollectiveCall(sequence, kind, op, dtype, elements, root);
     requireOpen("start " + call.title());

@@ -21,14 +21,16 @@ public final class GlooCommunicator extends CheckedCommunicator {
   private final GlooGroup group;
   private final String prefix;
   private final boolean root;
+  private final boolean verified;
   private final Deque<GlooHandle> underWay = new ArrayDeque<>();
 
   private GlooCommunicator(
-      GlooSession session, String prefix, int rank, int worldSize, boolean root) {
+      GlooSession session, String prefix, int rank, int worldSize, boolean root, boolean verified) {
     super(rank, worldSize, session.abort);
     this.session = session;
     this.prefix = prefix;
     this.root = root;
+    this.verified = verified;
     this.group = session.open(prefix, rank, worldSize);
   }
 
@@ -53,6 +55,7 @@ public final class GlooCommunicator extends CheckedCommunicator {
   public static final class Builder {
     private final Rendezvous rendezvous;
     private @Nullable String localHost;
+    private boolean verified;
 
     private Builder(Rendezvous rendezvous) {
       this.rendezvous = rendezvous;
@@ -61,6 +64,18 @@ public final class GlooCommunicator extends CheckedCommunicator {
     /** Address of this machine at which the other ranks reach this one. */
     public Builder localHost(String address) {
       this.localHost = address;
+      return this;
+    }
+
+    /**
+     * Lets the ranks compare, before each collective, what they are about to call. Where they
+     * differ, every rank gets a {@link CollectiveException} that names both calls, and the group
+     * can still be used; without this, tensors of different sizes end the JVM, and other
+     * differences end in the time-out. Costs a small all-gather, which is waited for, a collective.
+     * Every rank has to ask for it.
+     */
+    public Builder verified() {
+      this.verified = true;
       return this;
     }
 
@@ -73,12 +88,24 @@ public final class GlooCommunicator extends CheckedCommunicator {
       GlooSession session = GlooSession.connect(rendezvous, localHost);
       try {
         return new GlooCommunicator(
-            session, "world", rendezvous.rank(), rendezvous.worldSize(), true);
+            session, "world", rendezvous.rank(), rendezvous.worldSize(), true, verified);
       } catch (RuntimeException e) {
         session.closeAll();
         throw e;
       }
     }
+  }
+
+  /** Compares the ranks' calls, if the group was asked to. */
+  @Override
+  void agree(CollectiveCall call) {
+    if (verified) {
+      new CallAgreement(this, call).require(this::gatherUnchecked);
+    }
+  }
+
+  private void gatherUnchecked(CollectiveCall call, Tensor output, Tensor input) {
+    startAllGather(call, output, input).await();
   }
 
   @Override
@@ -167,7 +194,7 @@ public final class GlooCommunicator extends CheckedCommunicator {
     }
     // The ranks are part of the key, so that ranks which disagree about the division do not meet.
     String key = prefix + "/" + name + Arrays.toString(ranks);
-    return new GlooCommunicator(session, key, rankInGroup, ranks.length, false);
+    return new GlooCommunicator(session, key, rankInGroup, ranks.length, false, verified);
   }
 
   /** Ends this group, the one it was split from, and all that were split from either. */

@@ -1,13 +1,13 @@
 package io.sparktrainer.comm;
 
 import io.sparktrainer.torch.NativeScope;
+import java.util.concurrent.CompletableFuture;
 import org.bytedeco.javacpp.chrono.Milliseconds;
 import org.bytedeco.pytorch.AllgatherOptions;
 import org.bytedeco.pytorch.AllreduceOptions;
 import org.bytedeco.pytorch.BarrierOptions;
 import org.bytedeco.pytorch.BroadcastOptions;
 import org.bytedeco.pytorch.GlooDeviceVector;
-import org.bytedeco.pytorch.PrefixStore;
 import org.bytedeco.pytorch.ProcessGroupGloo;
 import org.bytedeco.pytorch.ReduceOp.RedOpType;
 import org.bytedeco.pytorch.Tensor;
@@ -20,39 +20,54 @@ import org.bytedeco.pytorch.Work;
  */
 final class GlooGroup implements AutoCloseable {
   private final ProcessGroupGloo group;
-  // The group does not count as an owner of these.
-  private final StoreClient client;
-  private final PrefixStore store;
+  private final GlooRendezvous meeting;
   private final ProcessGroupGloo.Options options;
   private boolean closed;
 
   private GlooGroup(
-      ProcessGroupGloo group,
-      StoreClient client,
-      PrefixStore store,
-      ProcessGroupGloo.Options options) {
+      ProcessGroupGloo group, GlooRendezvous meeting, ProcessGroupGloo.Options options) {
     this.group = group;
-    this.client = client;
-    this.store = store;
+    this.meeting = meeting;
     this.options = options;
   }
 
   /**
-   * Waits for all {@code size} ranks of the group with this {@code prefix}; may block longer than
-   * {@code timeoutSeconds}.
+   * Waits for all {@code size} ranks of the group that is known as {@code prefix} in the store.
+   *
+   * @throws CollectiveException if a rank does not come in time
    */
   static GlooGroup connect(
-      StoreClient client, String localHost, String prefix, int rank, int size, int timeoutSeconds) {
-    PrefixStore store = client.under(prefix);
+      GlooSession session, StoreClient client, String prefix, int rank, int size) {
+    int timeoutSeconds = session.rendezvous.timeoutSeconds();
+    BlockingCall call =
+        new BlockingCall(
+            "connect the ranks of group '" + prefix + "' through " + session.localHost,
+            "rank %d of %d".formatted(rank, size),
+            timeoutSeconds,
+            session.abort);
+    GlooRendezvous meeting = new GlooRendezvous();
+    CompletableFuture<GlooGroup> connecting =
+        call.start(
+            () -> open(meeting, session.localHost, rank, size, timeoutSeconds), GlooGroup::close);
+    try (meeting) {
+      meeting.exchange(client, prefix, rank, size, call, connecting);
+      return call.await(connecting);
+    } catch (RuntimeException e) {
+      connecting.cancel(false);
+      throw e;
+    }
+  }
+
+  private static GlooGroup open(
+      GlooRendezvous meeting, String localHost, int rank, int size, int timeoutSeconds) {
     try (var scope = NativeScope.open()) {
       Milliseconds timeout = new Milliseconds(timeoutSeconds * 1000L);
       ProcessGroupGloo.Options options = ProcessGroupGloo.Options.create(timeout);
       options.devices(new GlooDeviceVector(ProcessGroupGloo.createDeviceForHostname(localHost)));
-      ProcessGroupGloo group = new ProcessGroupGloo(store, rank, size, options);
-      return new GlooGroup(NativeScope.keep(group), client, store, NativeScope.keep(options));
+      ProcessGroupGloo group = new ProcessGroupGloo(meeting.nativeStore(), rank, size, options);
+      return new GlooGroup(NativeScope.keep(group), meeting, NativeScope.keep(options));
     } catch (RuntimeException e) {
-      store.close();
-      client.close();
+      meeting.close();
       throw e;
     }
   }
@@ -109,8 +124,7 @@ final class GlooGroup implements AutoCloseable {
       closed = true;
     }
     group.close();
-    store.close();
-    client.close();
+    meeting.close();
     options.close();
   }
 }

@@ -98,12 +98,12 @@ final class GlooHandle implements CollectiveHandle {
 
   private void examine(RuntimeException error) {
     String reason = owner.abortSignal().reason();
-    if (reason != null) {
-      fail("the group was aborted by " + reason, error);
-    } else if (Thread.currentThread().isInterrupted()) {
-      fail("the thread was interrupted", error);
-    } else if (work.isCompleted()) {
+    if (work.isCompleted()) {
       examineFailedWork(error);
+    } else if (reason != null) {
+      fail("the group was aborted by " + reason, null);
+    } else if (Thread.currentThread().isInterrupted()) {
+      fail("the thread was interrupted", null);
     }
     // Otherwise only this poll's own time has passed.
   }
@@ -126,7 +126,7 @@ final class GlooHandle implements CollectiveHandle {
     release();
   }
 
-  private void fail(String found, RuntimeException cause) {
+  private void fail(String found, @Nullable RuntimeException cause) {
     failure =
         new CollectiveException(
             "Cannot complete %s (rank %d of %d, after %s): %s."

@@ -15,8 +15,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Before the first load it chooses MKL as the BLAS where the MKL jars are on the class path (two
  * or more threads run about five times faster on it than on OpenBLAS), and takes a file lock on
- * JavaCPP's cache folder: executors on one host that extract a cold cache at the same time can
- * crash each other.
+ * JavaCPP's cache folder while that is cold: executors on one host that extract it at the same time
+ * can crash each other.
  */
 public final class NativeLibraries {
   private static final Logger LOG = LoggerFactory.getLogger(NativeLibraries.class);
@@ -47,7 +47,7 @@ public final class NativeLibraries {
     }
     configure();
     try {
-      loadUnderLock();
+      loadAlone();
     } catch (LinkageError | RuntimeException | IOException e) {
       failure = message(e);
       throw new NativeLibraryException(failure, e);
@@ -77,20 +77,47 @@ public final class NativeLibraries {
         || loader.getResource("org/bytedeco/mkl/windows-x86_64/mkl_rt.2.dll") != null;
   }
 
-  private static void loadUnderLock() throws IOException {
+  private static void loadAlone() throws IOException {
     long start = System.nanoTime();
     Path cache = Loader.getCacheDir().toPath();
     Files.createDirectories(cache);
+    Path extracted = cache.resolve(".spark-trainer-extracted-" + jarsFingerprint());
+    if (Files.exists(extracted)) {
+      loadClasses();
+    } else {
+      extract(cache, extracted);
+    }
+    LOG.debug("Loaded libtorch in {} ms", (System.nanoTime() - start) / 1_000_000);
+  }
+
+  /** Only the first load of these jars on a machine: a warm cache is read by many JVMs at once. */
+  private static void extract(Path cache, Path extracted) throws IOException {
     try (var channel =
             FileChannel.open(
                 cache.resolve(".spark-trainer.lock"),
                 StandardOpenOption.CREATE,
                 StandardOpenOption.WRITE);
         var lock = channel.lock()) {
-      Loader.load(org.bytedeco.pytorch.global.torch.class);
-      Blas.prepare();
-      LOG.debug("Loaded libtorch in {} ms ({})", (System.nanoTime() - start) / 1_000_000, lock);
+      loadClasses();
+      Files.write(extracted, new byte[0]);
     }
+  }
+
+  private static void loadClasses() {
+    Loader.load(org.bytedeco.pytorch.global.torch.class);
+    Blas.prepare();
+  }
+
+  private static String jarsFingerprint() {
+    ClassLoader loader = NativeLibraries.class.getClassLoader();
+    String platform = Loader.getPlatform();
+    String jars =
+        loader.getResource("org/bytedeco/pytorch/" + platform + "/libtorch_cpu.so")
+            + " "
+            + loader.getResource("org/bytedeco/openblas/" + platform + "/libjniopenblas.so")
+            + " "
+            + System.getProperty(BLAS_PROPERTY);
+    return Integer.toHexString(jars.hashCode());
   }
 
   private static String message(Throwable cause) {

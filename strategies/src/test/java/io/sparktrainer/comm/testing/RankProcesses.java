@@ -17,6 +17,9 @@ import java.util.concurrent.TimeUnit;
  * its place with {@link #rendezvous(String[])}; what it prints and its exit code come back.
  */
 public final class RankProcesses implements AutoCloseable {
+  /** Longest time a whole run may take; a busy machine needs long to load libtorch. */
+  public static final int RUN_SECONDS = 180;
+
   private static final int PLACE_ARGUMENTS = 6;
 
   private final StoreServer server;
@@ -50,7 +53,7 @@ public final class RankProcesses implements AutoCloseable {
   public static List<Result> run(
       int worldSize, int timeoutSeconds, Class<?> main, String... arguments) {
     try (RankProcesses processes = start(worldSize, timeoutSeconds, main, arguments)) {
-      return processes.await(RankThreads.RUN_SECONDS);
+      return processes.await(RUN_SECONDS);
     }
   }
 

@@ -4,6 +4,7 @@ import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.GlooCommunicator;
 import io.sparktrainer.comm.Rendezvous;
 import io.sparktrainer.comm.StoreServer;
+import io.sparktrainer.torch.NativeLibraries;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
@@ -17,10 +18,10 @@ import org.jspecify.annotations.Nullable;
  */
 public final class RankThreads {
   /** Longest time a whole run may take. */
-  public static final int RUN_SECONDS = 60;
+  public static final int RUN_SECONDS = 120;
 
   /** Longest wait for a peer inside a run. */
-  public static final int PEER_SECONDS = 20;
+  public static final int PEER_SECONDS = 60;
 
   private static final int LEAVE_SECONDS = 10;
 
@@ -61,6 +62,8 @@ public final class RankThreads {
 
   /** The same with {@code timeoutSeconds} in each rank's rendezvous. */
   public static void run(int worldSize, int timeoutSeconds, RankBody body) {
+    // Not part of the run's time: it can take long on a busy machine.
+    NativeLibraries.load();
     try (StoreServer server = StoreServer.open("127.0.0.1", worldSize)) {
       BlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
       List<Thread> threads = new ArrayList<>();
