@@ -9,6 +9,7 @@ import io.sparktrainer.strategy.DdpOptions;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ModelFingerprint;
 import io.sparktrainer.strategy.ReplicaStrategy;
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -87,6 +88,11 @@ public final class DdpStrategy extends ReplicaStrategy {
   @Override
   public void clipGradValue(double limit) {
     Clipping.byValue(trainable(), limit);
+  }
+
+  /** Parameter numbers of each gradient bucket, in the order in which buckets are reduced. */
+  List<List<Integer>> bucketIndices() {
+    return reducer.bucketIndices();
   }
 
   @Override
