@@ -79,16 +79,17 @@ public final class Trainer {
     }
   }
 
-  /** Unequal numbers would leave some ranks waiting in a collective for ever. */
+  /** Unequal numbers leave some ranks waiting for ever, unless the strategy provides for them. */
   private void requireSameSteps(BatchSource train) {
     try (var scope = NativeScope.open()) {
       long mine = train.batchesPerEpoch();
       Tensor extremes = Tensors.of(new long[] {mine, -mine}, 2);
       strategy.communicator().allReduce(extremes, ReduceOp.MAX).await();
       long[] values = Tensors.toLongs(extremes);
-      if (values[0] != -values[1] || mine < 1) {
+      boolean uneven = values[0] != -values[1] && !strategy.allowsUnevenSteps();
+      if (uneven || values[0] < 1) {
         throw new IllegalArgumentException(
-            "expected the same number of batches, at least 1, on every rank, got %d to %d"
+            "expected the same number of batches, at least 1, on every rank, got %d to %d. Deal out equal numbers, or set ddp.uneven_inputs"
                 .formatted(-values[1], values[0]));
       }
     }
@@ -98,13 +99,18 @@ public final class Trainer {
     long start = System.nanoTime();
     Tally tally = new Tally(loss);
     int batches = train.batchesPerEpoch();
-    int steps = (batches + options.accumulate() - 1) / options.accumulate();
+    int stepsHere = (batches + options.accumulate() - 1) / options.accumulate();
+    int steps = Math.toIntExact(strategy.beginEpoch(stepsHere));
     Iterator<TensorBatch> iterator = train.epoch(epoch);
     strategy.model().train();
-    for (int step = 0; step < steps; step++) {
+    for (int step = 0; step < stepsHere; step++) {
       int microBatches = Math.min(options.accumulate(), batches - step * options.accumulate());
       listener.onStep(step(epoch, step, steps, microBatches, iterator, tally));
     }
+    for (int step = stepsHere; step < steps; step++) {
+      shadow(steps);
+    }
+    strategy.endEpoch();
     double seconds = (System.nanoTime() - start) / 1e9;
     tally.combine(strategy.communicator());
     Tally evaluated = new Tally(loss);
@@ -150,6 +156,29 @@ public final class Trainer {
         rows += batch.rows();
       }
     }
+    Update update = update(steps, lossSum);
+    double seconds = (System.nanoTime() - start) / 1e9;
+    return new StepMetrics(
+        epoch,
+        step,
+        steps,
+        lossSum / rows,
+        update.learningRate(),
+        update.gradNorm(),
+        rows,
+        seconds);
+  }
+
+  /** A step for which only other ranks have data; the model changes here as it does there. */
+  private void shadow(int steps) {
+    strategy.zeroGrad();
+    strategy.shadowStep();
+    update(steps, 0);
+  }
+
+  private record Update(double learningRate, @Nullable Double gradNorm) {}
+
+  private Update update(int steps, double lossSum) {
     boolean usable = strategy.unscaleGradients();
     Double gradNorm = null;
     if (usable) {
@@ -163,9 +192,7 @@ public final class Trainer {
     }
     // A skipped step counts, so that data and schedule go on alike on all ranks.
     stepsDone++;
-    double seconds = (System.nanoTime() - start) / 1e9;
-    return new StepMetrics(
-        epoch, step, steps, lossSum / rows, learningRate, gradNorm, rows, seconds);
+    return new Update(learningRate, gradNorm);
   }
 
   private @Nullable Double clip() {

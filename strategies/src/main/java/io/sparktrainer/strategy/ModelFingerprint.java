@@ -11,6 +11,7 @@ import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.bytedeco.pytorch.Tensor;
 
 /**
  * Makes sure that all ranks hold the same model before the first collective over its tensors. A
@@ -48,11 +49,12 @@ public final class ModelFingerprint {
         .forEach(
             (name, tensor) ->
                 lines.add(
-                    "parameter %s: %s%s%s"
+                    "parameter %s: %s%s%s%s"
                         .formatted(
                             name,
                             DType.of(tensor),
                             Arrays.toString(Tensors.shape(tensor)),
+                            layout(tensor),
                             tensor.requires_grad() ? "" : " frozen")));
     model
         .buffers()
@@ -63,6 +65,11 @@ public final class ModelFingerprint {
                         .formatted(
                             name, DType.of(tensor), Arrays.toString(Tensors.shape(tensor)))));
     return lines;
+  }
+
+  /** Gradients are reduced in the memory layout of their parameter. */
+  private static String layout(Tensor tensor) {
+    return tensor.is_contiguous() ? "" : " strides " + Arrays.toString(Tensors.strides(tensor));
   }
 
   private static String firstDifference(byte[][] texts, Communicator communicator) {

@@ -119,6 +119,64 @@ public interface ParallelStrategy extends AutoCloseable {
    */
   Map<String, Tensor> fullState();
 
+  /**
+   * What this rank alone needs, beside model and optimizer, to go on as before, by name; empty for
+   * most strategies. The tensors belong to the strategy.
+   */
+  default Map<String, Tensor> rankState() {
+    return Map.of();
+  }
+
+  /**
+   * Takes over a copy of what {@link #rankState()} gave on the same rank of a world of the same size.
+   *
+   * @throws IllegalArgumentException if it does not fit this strategy or model
+   */
+  default void loadRankState(Map<String, Tensor> state) {
+    if (!state.isEmpty()) {
+      throw new IllegalArgumentException(
+          "Cannot load the state of a rank into %s: expected none, got %s."
+              .formatted(name(), state.keySet()));
+    }
+  }
+
+  /**
+   * Whether ranks may take different numbers of steps in an epoch: those with fewer call {@link
+   * #shadowStep()} for the rest.
+   */
+  default boolean allowsUnevenSteps() {
+    return false;
+  }
+
+  /**
+   * Starts an epoch; all ranks call it together.
+   *
+   * @param steps optimizer steps for which this rank has data
+   * @return steps of the epoch: the most of any rank where {@link #allowsUnevenSteps()}, else {@code
+   *     steps}
+   */
+  default long beginEpoch(long steps) {
+    return steps;
+  }
+
+  /**
+   * Takes part in a step for which only other ranks have data. Gradients are afterwards those of the
+   * whole step, so that clipping and the optimizer go on as on the other ranks.
+   *
+   * @throws IllegalStateException if this rank has data for the step, or none has
+   */
+  default void shadowStep() {
+    throw new IllegalStateException(
+        "Cannot shadow a step with %s: expected the same number of steps on every rank."
+            .formatted(name()));
+  }
+
+  /**
+   * Ends an epoch after its last step; all ranks call it together. Buffers, such as running
+   * statistics, are equal on all ranks afterwards where the strategy synchronises them.
+   */
+  default void endEpoch() {}
+
   /** Ends the training after success; all ranks call it. Does nothing the second time. */
   @Override
   void close();

@@ -172,6 +172,17 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
     return full;
   }
 
+  /** Runs part of a step outside of {@link #forwardBackward}; what it throws ends the training. */
+  protected final void guarded(Runnable part) {
+    requireReady();
+    try {
+      part.run();
+    } catch (RuntimeException | Error e) {
+      state = State.FAILED;
+      throw e;
+    }
+  }
+
   /**
    * Guards every operation of a step.
    *

@@ -1,6 +1,5 @@
 package io.sparktrainer.strategy.ddp;
 
-import io.sparktrainer.comm.CollectiveHandle;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
@@ -21,7 +20,7 @@ final class Bucket implements AutoCloseable {
   private final List<Tensor> slots = new ArrayList<>();
   private final Tensor flagSlot; // [1]
   private int pending;
-  private @Nullable CollectiveHandle reduction;
+  private BucketExchange.@Nullable Exchange exchange;
 
   /**
    * Lays out slots with the sizes and strides of the parameters.
@@ -63,8 +62,14 @@ final class Bucket implements AutoCloseable {
     return slots.get(position);
   }
 
+  /** All slots and the flag: what is summed over the ranks. */
   Tensor flat() {
     return flat;
+  }
+
+  /** The element in which flags add up, [1]. */
+  Tensor flagSlot() {
+    return flagSlot;
   }
 
   DType dtype() {
@@ -74,7 +79,7 @@ final class Bucket implements AutoCloseable {
   /** Starts a new backward pass: all gradients are awaited. */
   void reset() {
     pending = indices.size();
-    reduction = null;
+    exchange = null;
   }
 
   /** Notes that one more slot is filled. */
@@ -86,28 +91,28 @@ final class Bucket implements AutoCloseable {
     return pending == 0;
   }
 
-  /** Adds to this step's flag what is summed over all ranks with the bucket. */
+  /** Sets this rank's part of the number that is summed over all ranks with the bucket. */
   void flag(int value) {
     flagSlot.fill_(Tensors.scalar(value));
   }
 
-  /** The flags of all ranks added up, or their mean: zero only if every rank raised none. */
+  /** The flags of all ranks added up: zero only if every rank raised none. */
   boolean flagged() {
     try (var scope = NativeScope.open()) {
       return flagSlot.item_double() != 0;
     }
   }
 
-  void launched(CollectiveHandle handle) {
-    reduction = handle;
+  void launched(BucketExchange.Exchange started) {
+    exchange = started;
   }
 
-  /** Waits for the reduction. */
-  void await() {
-    if (reduction == null) {
+  /** What sums this bucket over the ranks. */
+  BucketExchange.Exchange exchange() {
+    if (exchange == null) {
       throw new IllegalStateException("Cannot wait for a bucket whose reduction has not started.");
     }
-    reduction.await();
+    return exchange;
   }
 
   @Override

@@ -1,8 +1,6 @@
 package io.sparktrainer.strategy.ddp;
 
-import io.sparktrainer.comm.CollectiveHandle;
 import io.sparktrainer.comm.Communicator;
-import io.sparktrainer.comm.ReduceOp;
 import io.sparktrainer.strategy.DdpOptions;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
@@ -11,10 +9,8 @@ import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
@@ -23,27 +19,30 @@ import org.bytedeco.pytorch.global.torch;
  * Averages gradients over the ranks in buckets, while backward still runs.
  *
  * <p>The algorithm is that of PyTorch's reducer (Li et al., VLDB 2020): a gradient that is complete
- * is divided by the world size into its bucket's slot, a full bucket is reduced at once, strictly
- * in bucket order so that all ranks issue the same collectives, and after the first step the
- * buckets are laid out anew in the order in which rank 0's gradients arrived. Where it differs: a
- * parameter without gradient fails the same backward on every rank, by name, at no extra
- * collective, because each rank adds its number of missing gradients to the last bucket.
+ * is divided by the world size into its bucket's slot, a full bucket is reduced at once, strictly in
+ * bucket order so that all ranks issue the same collectives, and after the first step the buckets
+ * are laid out anew in the order in which gradients arrived. Where it differs: a parameter without
+ * gradient fails the same backward on every rank, by name, at no extra collective, because each rank
+ * adds its number of missing gradients to the last bucket.
  */
 final class GradientReducer implements AutoCloseable {
-  private static final long FIRST_BUCKET_BYTES = 1L << 20;
-  private static final long BUCKET_BYTES = 25L << 20;
-
   private final List<String> names;
   private final List<Tensor> parameters;
   private final DdpOptions options;
   private final Communicator communicator;
   private final ArrivalHooks hooks;
   private final GraphUsage usage;
+  private final BucketLayout layout;
+  private final BucketExchange exchange;
   private final int[] bucketOf;
   private final int[] slotOf;
   private final boolean[] filled;
   private final List<Integer> arrivals = new ArrayList<>();
   private List<Bucket> buckets = List.of();
+  private Scalar share;
+  private int divisor = 1;
+  private int orderRoot;
+  private boolean reducedOnce;
   private boolean rebuilt;
   private int nextToLaunch;
 
@@ -51,38 +50,66 @@ final class GradientReducer implements AutoCloseable {
    * Registers hooks on {@code parameters} and lays out the first buckets.
    *
    * @param parameters the trainable parameters by name, in the model's order, the same on all ranks
+   * @param frozen the model's other parameters
    */
-  GradientReducer(Map<String, Tensor> parameters, DdpOptions options, Communicator communicator) {
+  GradientReducer(
+      Map<String, Tensor> parameters,
+      Map<String, Tensor> frozen,
+      DdpOptions options,
+      Communicator communicator) {
     this.names = List.copyOf(parameters.keySet());
     this.parameters = List.copyOf(parameters.values());
     this.options = options;
     this.communicator = communicator;
-    this.usage = new GraphUsage(names, options, communicator);
+    this.usage = new GraphUsage(names, frozen, options, communicator);
+    this.layout = new BucketLayout(this.parameters, options);
+    this.exchange =
+        BucketExchange.of(options.compression(), names, this.parameters, communicator);
     this.bucketOf = new int[names.size()];
     this.slotOf = new int[names.size()];
     this.filled = new boolean[names.size()];
+    this.share = NativeScope.keep(Tensors.scalar(1));
+    layOut(usage.isDynamic() ? layout.reversed() : layout.single());
     this.hooks = new ArrivalHooks(this.parameters, this::fill);
-    layOut(initialBuckets());
   }
 
   /** Lays the buckets out anew once the order of arrival is known; all ranks call it together. */
   void beforeForward() {
-    if (!rebuilt && !arrivals.isEmpty() && usage.isFixed()) {
-      layOut(bucketsInOrder(agreedOrder()));
+    if (!rebuilt && reducedOnce && usage.isFixed()) {
+      layOut(layout.arriving(agreedOrder()));
       rebuilt = true;
     }
   }
 
-  /** Starts filling buckets: call it before the backward pass whose gradients are to be reduced. */
-  void beforeBackward() {
+  /**
+   * Starts filling buckets: call it before the backward pass whose gradients are to be reduced.
+   *
+   * @param step who takes part in this step
+   */
+  void beforeBackward(Participants step) {
+    start(step, false);
+    for (int i = 0; i < filled.length; i++) {
+      if (usage.isKnownUnused(i) && bucketOf[i] >= 0 && !parameters.get(i).grad().defined()) {
+        fillWithZero(i);
+      }
+    }
+    hooks.arm();
+  }
+
+  private void start(Participants step, boolean withoutData) {
     Arrays.fill(filled, false);
     nextToLaunch = 0;
     buckets.forEach(Bucket::reset);
-    usage.beforeBackward();
+    usage.beforeBackward(withoutData);
+    if (divisor != step.divisor()) {
+      divisor = step.divisor();
+      share.close();
+      share = NativeScope.keep(Tensors.scalar(1.0 / divisor));
+    }
     if (!rebuilt) {
       arrivals.clear();
+      orderRoot = step.lowestActive();
     }
-    hooks.arm();
   }
 
   /** What a hook threw during a backward pass that failed; it is the cause of that failure. */
@@ -103,14 +130,35 @@ final class GradientReducer implements AutoCloseable {
         var off = Gradients.off()) {
       hooks.flush();
       fillMissing();
-      launchFull(buckets.size());
-      CollectiveHandle agreement = usage.agree();
-      buckets.forEach(Bucket::await);
-      agreement.await();
-      usage.requireExpected(buckets.get(buckets.size() - 1).flagged());
-      if (!options.gradientAsBucketView() || usage.anyUnusedHere()) {
-        copyOut();
+      complete();
+    }
+  }
+
+  /** A whole reduction to which this rank adds nothing, with the same result in {@code grad()}. */
+  void reduceNothing(Participants step) {
+    try (var scope = NativeScope.open();
+        var off = Gradients.off()) {
+      start(step, true);
+      for (int i = 0; i < filled.length; i++) {
+        if (bucketOf[i] >= 0) {
+          fillWithZero(i);
+        }
       }
+      complete();
+    }
+  }
+
+  private void complete() {
+    launchFull(buckets.size());
+    Runnable agreement = usage.agree();
+    buckets.forEach(bucket -> bucket.exchange().secondRound());
+    buckets.forEach(bucket -> bucket.exchange().await());
+    agreement.run();
+    exchange.finishedPass();
+    reducedOnce = true;
+    usage.requireExpected(buckets.get(buckets.size() - 1).flagged());
+    if (!options.gradientAsBucketView() || usage.anyUnusedHere()) {
+      copyOut();
     }
   }
 
@@ -119,13 +167,12 @@ final class GradientReducer implements AutoCloseable {
     if (filled[index] || bucketOf[index] < 0) {
       return;
     }
-    arrivals.add(index);
     try (var scope = NativeScope.open();
         var off = Gradients.off()) {
       Tensor slot = slot(index);
       Tensor grad = parameters.get(index).grad();
-      Scalar share = Tensors.scalar(1.0 / communicator.worldSize());
-      if (isSameMemory(grad, slot)) {
+      requireNoGraph(index, grad);
+      if (options.gradientAsBucketView() && isSameMemory(grad, slot)) {
         slot.mul_(share);
       } else {
         torch.mul_out(slot, grad, share);
@@ -137,6 +184,14 @@ final class GradientReducer implements AutoCloseable {
     markFilled(index);
   }
 
+  private void requireNoGraph(int index, Tensor grad) {
+    if (grad.requires_grad()) {
+      throw new IllegalStateException(
+          "Cannot reduce the gradient of %s: expected one without a graph, got one made with create_graph (rank %d of %d). Compute higher-order terms with autograd.grad inside the loss, and leave the parameters' own gradients to the strategy."
+              .formatted(names.get(index), communicator.rank(), communicator.worldSize()));
+    }
+  }
+
   /** Parameters that this backward did not reach: gradients from earlier passes, or none at all. */
   private void fillMissing() {
     for (int i = 0; i < filled.length; i++) {
@@ -146,17 +201,21 @@ final class GradientReducer implements AutoCloseable {
       if (parameters.get(i).grad().defined()) {
         fill(i);
       } else {
-        if (!rebuilt) {
-          arrivals.add(i);
-        }
-        slot(i).zero_();
-        markFilled(i);
+        fillWithZero(i);
       }
     }
   }
 
+  private void fillWithZero(int index) {
+    slot(index).zero_();
+    markFilled(index);
+  }
+
   private void markFilled(int index) {
     filled[index] = true;
+    if (!rebuilt) {
+      arrivals.add(index);
+    }
     buckets.get(bucketOf[index]).filled();
     // The last bucket waits for the end of backward, when all surprises are known.
     launchFull(buckets.size() - 1);
@@ -166,7 +225,7 @@ final class GradientReducer implements AutoCloseable {
     while (nextToLaunch < end && buckets.get(nextToLaunch).isFull()) {
       Bucket bucket = buckets.get(nextToLaunch++);
       bucket.flag(nextToLaunch == buckets.size() ? usage.surprises() : 0);
-      bucket.launched(communicator.allReduce(bucket.flat(), ReduceOp.SUM));
+      bucket.launched(exchange.start(bucket));
     }
   }
 
@@ -194,47 +253,6 @@ final class GradientReducer implements AutoCloseable {
     return grad.numel() > 0 && grad.data_ptr().address() == slot.data_ptr().address();
   }
 
-  private List<List<Integer>> initialBuckets() {
-    List<Integer> all = IntStream.range(0, names.size()).boxed().toList();
-    if (usage.isDynamic()) {
-      List<List<Integer>> reversed = new ArrayList<>(assign(all, limits()));
-      java.util.Collections.reverse(reversed);
-      return reversed;
-    }
-    return assign(all, List.of(Long.MAX_VALUE));
-  }
-
-  private List<List<Integer>> bucketsInOrder(List<Integer> order) {
-    List<List<Integer>> assigned = new ArrayList<>(assign(order, limits()));
-    // A bucket is full when its last gradient arrives; with several types that is not the order of
-    // their first ones.
-    assigned.sort(Comparator.comparing(bucket -> order.indexOf(bucket.get(bucket.size() - 1))));
-    return assigned;
-  }
-
-  private List<Long> limits() {
-    if (options.bucketCapMb() == null) {
-      return List.of(FIRST_BUCKET_BYTES, BUCKET_BYTES);
-    }
-    return List.of((long) (options.bucketCapMb() * (1 << 20)));
-  }
-
-  private List<List<Integer>> assign(List<Integer> order, List<Long> limits) {
-    List<BucketAssignment.Gradient> gradients =
-        order.stream()
-            .map(parameters::get)
-            .map(
-                tensor -> {
-                  DType dtype = DType.of(tensor);
-                  return new BucketAssignment.Gradient(
-                      tensor.numel() * dtype.bytes(), dtype, false);
-                })
-            .toList();
-    return BucketAssignment.assign(gradients, limits).stream()
-        .map(positions -> positions.stream().map(order::get).toList())
-        .toList();
-  }
-
   private void layOut(List<List<Integer>> assignment) {
     buckets.forEach(Bucket::close);
     Arrays.fill(bucketOf, -1);
@@ -249,20 +267,16 @@ final class GradientReducer implements AutoCloseable {
     buckets = laidOut;
   }
 
-  /** Rank 0's order of arrival, without the parameters that a static graph never uses. */
+  /** One rank's order of arrival, without the parameters that a static graph never uses. */
   private List<Integer> agreedOrder() {
     try (var scope = NativeScope.open()) {
       long[] mine =
           arrivals.stream().filter(i -> !usage.isUnusedEverywhere(i)).mapToLong(i -> i).toArray();
-      Tensor order =
-          Tensors.of(mine, mine.length).to(device().toNative(), DType.INT64.scalarType());
-      communicator.broadcast(order, 0).await();
+      Device device = Device.of(parameters.get(0));
+      Tensor order = Tensors.of(mine, mine.length).to(device.toNative(), DType.INT64.scalarType());
+      communicator.broadcast(order, orderRoot).await();
       return Arrays.stream(Tensors.toLongs(order)).mapToObj(i -> (int) i).toList();
     }
-  }
-
-  private Device device() {
-    return Device.of(parameters.get(0));
   }
 
   /** Parameter numbers of each bucket, in the order in which buckets are reduced. */
@@ -270,10 +284,16 @@ final class GradientReducer implements AutoCloseable {
     return buckets.stream().map(Bucket::indices).toList();
   }
 
+  BucketExchange exchange() {
+    return exchange;
+  }
+
   @Override
   public void close() {
     hooks.close();
     buckets.forEach(Bucket::close);
     buckets = List.of();
+    exchange.close();
+    share.close();
   }
 }

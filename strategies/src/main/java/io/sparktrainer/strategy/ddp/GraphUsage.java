@@ -11,8 +11,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Which parameters the backward passes use, on this rank and on all, and whether the options allow
@@ -25,29 +25,31 @@ import org.jspecify.annotations.Nullable;
  *   <li>With {@code static_graph} they agree after the first backward, and every later one must use
  *       the same parameters on the same ranks.
  * </ul>
+ *
+ * A rank without data uses nothing and expects nothing.
  */
 final class GraphUsage {
-  private static final CollectiveHandle NOTHING =
-      new CollectiveHandle() {
-        @Override
-        public void await() {}
-
-        @Override
-        public boolean isDone() {
-          return true;
-        }
-      };
-
   private final List<String> names;
+  private final Map<String, Tensor> frozen;
   private final DdpOptions options;
   private final Communicator communicator;
   private final boolean[] usedHere;
   private final boolean[] expectedHere;
   private final boolean[] unusedEverywhere;
+  private boolean shadow;
   private boolean fixed;
 
-  GraphUsage(List<String> names, DdpOptions options, Communicator communicator) {
+  /**
+   * @param names the parameters that are reduced
+   * @param frozen those that required no gradient at construction, and so must not later
+   */
+  GraphUsage(
+      List<String> names,
+      Map<String, Tensor> frozen,
+      DdpOptions options,
+      Communicator communicator) {
     this.names = names;
+    this.frozen = frozen;
     this.options = options;
     this.communicator = communicator;
     this.usedHere = new boolean[names.size()];
@@ -67,26 +69,46 @@ final class GraphUsage {
     return fixed;
   }
 
-  void beforeBackward() {
+  /**
+   * Starts a step.
+   *
+   * @param withoutData whether this rank only takes part in the other ranks' step
+   */
+  void beforeBackward(boolean withoutData) {
     Arrays.fill(usedHere, false);
+    shadow = withoutData;
   }
 
   void used(int index) {
     usedHere[index] = true;
   }
 
-  /** How many parameters were used, or not, against what is expected of this rank by now. */
-  int surprises() {
-    return fixed ? surprising().size() : 0;
+  /** Whether this rank is known not to use the parameter in this step. */
+  boolean isKnownUnused(int index) {
+    return shadow || (fixed && !expectedHere[index]);
   }
 
-  private List<Integer> surprising() {
-    List<Integer> found = new ArrayList<>();
-    for (int i = 0; i < usedHere.length; i++) {
+  /** How much was not as expected of this rank: parameters used, not used, or unfrozen. */
+  int surprises() {
+    return surprising().size();
+  }
+
+  private List<String> surprising() {
+    List<String> found = new ArrayList<>();
+    if (shadow) {
+      return found;
+    }
+    for (int i = 0; fixed && i < usedHere.length; i++) {
       if (usedHere[i] != expectedHere[i]) {
-        found.add(i);
+        found.add(names.get(i) + (usedHere[i] ? " used" : " without gradient"));
       }
     }
+    frozen.forEach(
+        (name, tensor) -> {
+          if (tensor.requires_grad()) {
+            found.add(name + " unfrozen");
+          }
+        });
     return found;
   }
 
@@ -105,10 +127,14 @@ final class GraphUsage {
     return unusedEverywhere[index];
   }
 
-  /** Finds out, where the set is not fixed, which parameters no rank used. */
-  CollectiveHandle agree() {
+  /**
+   * Finds out, where the set is not fixed, which parameters no rank used.
+   *
+   * @return what completes the agreement
+   */
+  Runnable agree() {
     if (fixed) {
-      return NOTHING;
+      return () -> {};
     }
     long[] counts = new long[names.size()];
     for (int i = 0; i < counts.length; i++) {
@@ -116,29 +142,20 @@ final class GraphUsage {
     }
     Tensor map = NativeScope.keep(Tensors.of(counts, counts.length));
     CollectiveHandle handle = communicator.allReduce(map, ReduceOp.SUM);
-    return new CollectiveHandle() {
-      @Override
-      public void await() {
-        handle.await();
-        record(Tensors.toLongs(map));
-        map.close();
-      }
-
-      @Override
-      public boolean isDone() {
-        return handle.isDone();
-      }
+    return () -> {
+      handle.await();
+      record(Tensors.toLongs(map));
+      map.close();
     };
   }
 
   private void record(long[] counts) {
     for (int i = 0; i < counts.length; i++) {
       unusedEverywhere[i] = counts[i] == 0;
+      // What a rank without data would use is not known; all that any rank used is the best guess.
+      expectedHere[i] = shadow ? counts[i] > 0 : usedHere[i];
     }
-    if (options.staticGraph()) {
-      System.arraycopy(usedHere, 0, expectedHere, 0, usedHere.length);
-      fixed = true;
-    }
+    fixed = options.staticGraph();
   }
 
   /**
@@ -151,15 +168,12 @@ final class GraphUsage {
     if (!surprised) {
       return;
     }
-    List<String> mine = surprising().stream().map(i -> names.get(i) + word(i)).toList();
-    byte[][] all =
-        ByteExchange.allGather(
-            communicator, String.join(", ", mine).getBytes(StandardCharsets.UTF_8));
+    byte[] mine = String.join(", ", surprising()).getBytes(StandardCharsets.UTF_8);
+    byte[][] all = ByteExchange.allGather(communicator, mine);
     List<String> byRank = new ArrayList<>();
     for (int rank = 0; rank < all.length; rank++) {
-      String text = new String(all[rank], StandardCharsets.UTF_8);
-      if (!text.isEmpty()) {
-        byRank.add(text + " on rank " + rank);
+      if (all[rank].length > 0) {
+        byRank.add(new String(all[rank], StandardCharsets.UTF_8) + " on rank " + rank);
       }
     }
     throw new IllegalStateException(
@@ -167,16 +181,19 @@ final class GraphUsage {
             .formatted(
                 options.staticGraph()
                     ? "the parameters used in the first step"
-                    : "a gradient for every parameter",
+                    : "a gradient for every parameter that required one at construction",
                 String.join("; ", byRank),
                 communicator.rank(),
                 communicator.worldSize(),
-                options.staticGraph()
-                    ? "Set ddp.static_graph to false."
-                    : "Set ddp.find_unused_parameters to true if the model leaves parameters out on purpose."));
+                remedy(byRank)));
   }
 
-  private @Nullable String word(int index) {
-    return usedHere[index] ? " used" : " without gradient";
+  private String remedy(List<String> byRank) {
+    if (byRank.stream().anyMatch(text -> text.contains(" unfrozen"))) {
+      return "Start a new training, with a new optimizer, after unfreezing parameters.";
+    }
+    return options.staticGraph()
+        ? "Set ddp.static_graph to false."
+        : "Set ddp.find_unused_parameters to true if the model leaves parameters out on purpose.";
   }
 }
