@@ -1,6 +1,7 @@
 package io.sparktrainer.strategy.ddp;
 
 import io.sparktrainer.nn.Recomputation;
+import io.sparktrainer.torch.NativeScope;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntConsumer;
@@ -38,7 +39,7 @@ final class ArrivalHooks implements AutoCloseable {
     this.parameters = parameters;
     this.accumulated = accumulated;
     for (int i = 0; i < parameters.size(); i++) {
-      Hook hook = new Hook(i);
+      Hook hook = NativeScope.keep(new Hook(i));
       hook.id = parameters.get(i).register_hook(hook);
       hooks.add(hook);
     }

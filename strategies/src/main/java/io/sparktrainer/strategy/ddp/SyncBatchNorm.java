@@ -5,6 +5,7 @@ import io.sparktrainer.nn.BatchNorm2d;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.BlockInterceptor;
 import io.sparktrainer.torch.Gradients;
+import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayList;
 import java.util.List;
@@ -104,7 +105,8 @@ final class SyncBatchNorm implements AutoCloseable {
       Tensor observed = input;
       if (input.requires_grad()) {
         observed = input.view_as(input);
-        SyncedInputGradient hook = new SyncedInputGradient(input, statistics, group);
+        SyncedInputGradient hook =
+            NativeScope.keep(new SyncedInputGradient(input, statistics, group));
         hooks.add(hook);
         observed.register_hook(hook);
       }
