@@ -301,7 +301,7 @@ class TestDdpStrategy {
     return new Mlp(20, List.of(33, 17), 5);
   }
 
-  private static float[] weights(Block model) {
+  static float[] weights(Block model) {
     try (var scope = NativeScope.open()) {
       Tensor[] flat =
           model.state().values().stream().map(t -> t.detach().flatten()).toArray(Tensor[]::new);

@@ -37,7 +37,7 @@ class TestReducerOracle {
 
   @Test
   void cnnWithBatchNorm() {
-    equalsPyTorchsReducer(2, () -> new Cnn(1, 12, 12, 4, 10), 0.01, false);
+    equalsPyTorchsReducer(2, () -> new Cnn(1, 12, 12, 8, 10), 0.01, false);
   }
 
   @Test
