@@ -1,6 +1,8 @@
 package io.sparktrainer.strategy;
 
-/** What ranks send of their gradients. Results are always copied back in the gradients' own type. */
+/**
+ * What ranks send of their gradients. Results are always copied back in the gradients' own type.
+ */
 public sealed interface GradientCompression {
   /** The name in a configuration. */
   String name();

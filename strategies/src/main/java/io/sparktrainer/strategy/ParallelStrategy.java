@@ -128,7 +128,8 @@ public interface ParallelStrategy extends AutoCloseable {
   }
 
   /**
-   * Takes over a copy of what {@link #rankState()} gave on the same rank of a world of the same size.
+   * Takes over a copy of what {@link #rankState()} gave on the same rank of a world of the same
+   * size.
    *
    * @throws IllegalArgumentException if it does not fit this strategy or model
    */
@@ -152,16 +153,16 @@ public interface ParallelStrategy extends AutoCloseable {
    * Starts an epoch; all ranks call it together.
    *
    * @param steps optimizer steps for which this rank has data
-   * @return steps of the epoch: the most of any rank where {@link #allowsUnevenSteps()}, else {@code
-   *     steps}
+   * @return steps of the epoch: the most of any rank where {@link #allowsUnevenSteps()}, else
+   *     {@code steps}
    */
   default long beginEpoch(long steps) {
     return steps;
   }
 
   /**
-   * Takes part in a step for which only other ranks have data. Gradients are afterwards those of the
-   * whole step, so that clipping and the optimizer go on as on the other ranks.
+   * Takes part in a step for which only other ranks have data. Gradients are afterwards those of
+   * the whole step, so that clipping and the optimizer go on as on the other ranks.
    *
    * @throws IllegalStateException if this rank has data for the step, or none has
    */

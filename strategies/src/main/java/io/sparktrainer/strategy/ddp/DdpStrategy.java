@@ -13,6 +13,7 @@ import io.sparktrainer.strategy.UnevenInputs;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -142,7 +143,7 @@ public final class DdpStrategy extends ReplicaStrategy {
     try (var scope = NativeScope.open()) {
       Tensor all = Tensors.of(new long[worldSize()], worldSize());
       communicator().allGather(all, Tensors.of(new long[] {steps}, 1)).await();
-      plan = new StepPlan(Tensors.toLongs(all));
+      plan = new StepPlan(Arrays.stream(Tensors.toLongs(all)).boxed().toList());
       stepInEpoch = 0;
       return plan.total();
     }
@@ -186,9 +187,7 @@ public final class DdpStrategy extends ReplicaStrategy {
     }
     plan = null;
     guarded(
-        () ->
-            CoalescedBroadcast.run(
-                communicator(), model().state().values(), steps.lastJoiner()));
+        () -> CoalescedBroadcast.run(communicator(), model().state().values(), steps.lastJoiner()));
   }
 
   @Override

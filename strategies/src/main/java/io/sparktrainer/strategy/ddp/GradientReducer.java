@@ -19,11 +19,11 @@ import org.bytedeco.pytorch.global.torch;
  * Averages gradients over the ranks in buckets, while backward still runs.
  *
  * <p>The algorithm is that of PyTorch's reducer (Li et al., VLDB 2020): a gradient that is complete
- * is divided by the world size into its bucket's slot, a full bucket is reduced at once, strictly in
- * bucket order so that all ranks issue the same collectives, and after the first step the buckets
- * are laid out anew in the order in which gradients arrived. Where it differs: a parameter without
- * gradient fails the same backward on every rank, by name, at no extra collective, because each rank
- * adds its number of missing gradients to the last bucket.
+ * is divided by the world size into its bucket's slot, a full bucket is reduced at once, strictly
+ * in bucket order so that all ranks issue the same collectives, and after the first step the
+ * buckets are laid out anew in the order in which gradients arrived. Where it differs: a parameter
+ * without gradient fails the same backward on every rank, by name, at no extra collective, because
+ * each rank adds its number of missing gradients to the last bucket.
  */
 final class GradientReducer implements AutoCloseable {
   private final List<String> names;
@@ -63,8 +63,7 @@ final class GradientReducer implements AutoCloseable {
     this.communicator = communicator;
     this.usage = new GraphUsage(names, frozen, options, communicator);
     this.layout = new BucketLayout(this.parameters, options);
-    this.exchange =
-        BucketExchange.of(options.compression(), names, this.parameters, communicator);
+    this.exchange = BucketExchange.of(options.compression(), names, this.parameters, communicator);
     this.bucketOf = new int[names.size()];
     this.slotOf = new int[names.size()];
     this.filled = new boolean[names.size()];

@@ -13,6 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
+import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
@@ -54,7 +55,6 @@ final class PowerSgdExchange extends BucketExchange {
     for (int i = 0; i < names.size(); i++) {
       matrices.add(matrix(names.get(i), parameters.get(i)));
     }
-    state.put(ITERATION, NativeScope.keep(Tensors.of(new long[] {0}, 1)));
   }
 
   private Matrix matrix(String name, Tensor parameter) {
@@ -88,7 +88,7 @@ final class PowerSgdExchange extends BucketExchange {
   @Override
   Map<String, Tensor> state() {
     try (var scope = NativeScope.open()) {
-      state.get(ITERATION).copy_(Tensors.of(new long[] {iteration}, 1));
+      replace(ITERATION, Tensors.of(new long[] {iteration}, 1));
     }
     return Map.copyOf(state);
   }
@@ -115,12 +115,13 @@ final class PowerSgdExchange extends BucketExchange {
                         Tensors.describe(tensor)));
           }
         });
-    if (!saved.containsKey(ITERATION)) {
+    Tensor reached = saved.get(ITERATION);
+    if (reached == null) {
       throw new IllegalArgumentException(
           "Cannot load the state of powersgd: expected an iteration among " + saved.keySet() + ".");
     }
     saved.forEach((name, tensor) -> replace(name, tensor.clone()));
-    iteration = Tensors.toLongs(state.get(ITERATION))[0];
+    iteration = Tensors.toLongs(reached)[0];
   }
 
   private void replace(String name, Tensor value) {
@@ -137,8 +138,7 @@ final class PowerSgdExchange extends BucketExchange {
     }
     // Every rank draws the same numbers, another set in every iteration.
     long seed = options.seed() + 1_000_003L * (options.warmStart() ? 0 : iteration) + index;
-    var generator =
-        new org.bytedeco.pytorch.GeneratorOptional(torch.make_generator_cpu(seed));
+    var generator = new org.bytedeco.pytorch.GeneratorOptional(torch.make_generator_cpu(seed));
     Tensor random =
         torch.randn(
             new long[] {matrix.columns(), matrix.rank()},
@@ -250,7 +250,9 @@ final class PowerSgdExchange extends BucketExchange {
           Tensor slot = bucket.slot(position);
           slot.copy_(sum.view_as(slot));
           if (options.errorFeedback()) {
-            replace(matrix.error(), inputs.get(i).sub(sum));
+            // Every rank keeps its part, so that the parts add up to what the sum has lost.
+            Scalar part = Tensors.scalar(1.0 / communicator.worldSize());
+            replace(matrix.error(), inputs.get(i).sub(sum.mul(part)));
           }
           if (options.warmStart()) {
             replace(matrix.right(), right.clone());

@@ -1,54 +1,55 @@
 package io.sparktrainer.strategy.ddp;
 
-import java.util.Arrays;
-import java.util.stream.IntStream;
+import java.util.Collections;
+import java.util.List;
 
 /**
  * Which ranks still have data in each step of an epoch.
  *
  * @param stepsByRank number of steps for which each rank has data
  */
-record StepPlan(long[] stepsByRank) {
+record StepPlan(List<Long> stepsByRank) {
   StepPlan {
-    stepsByRank = stepsByRank.clone();
-    long most = Arrays.stream(stepsByRank).max().orElse(0);
-    long least = Arrays.stream(stepsByRank).min().orElse(0);
-    if (least < 0 || most < 1) {
+    stepsByRank = List.copyOf(stepsByRank);
+    if (Collections.min(stepsByRank) < 0 || Collections.max(stepsByRank) < 1) {
       throw new IllegalArgumentException(
           "Cannot start an epoch: expected at least one step on some rank, got %s."
-              .formatted(Arrays.toString(stepsByRank)));
+              .formatted(stepsByRank));
     }
   }
 
   long steps(int rank) {
-    return stepsByRank[rank];
+    return stepsByRank.get(rank);
   }
 
   /** Steps of the epoch: the most of any rank. */
   long total() {
-    return Arrays.stream(stepsByRank).max().orElse(0);
+    return Collections.max(stepsByRank);
   }
 
   boolean isActive(int rank, long step) {
-    return step < stepsByRank[rank];
+    return step < stepsByRank.get(rank);
   }
 
   /** Number of ranks with data in {@code step}. */
   int active(long step) {
-    return (int) Arrays.stream(stepsByRank).filter(steps -> step < steps).count();
+    return (int) stepsByRank.stream().filter(steps -> step < steps).count();
   }
 
   int lowestActive(long step) {
-    return active(step, IntStream.range(0, stepsByRank.length));
+    int rank = 0;
+    while (!isActive(rank, step)) {
+      rank++;
+    }
+    return rank;
   }
 
   int highestActive(long step) {
-    return active(
-        step, IntStream.range(0, stepsByRank.length).map(i -> stepsByRank.length - 1 - i));
-  }
-
-  private int active(long step, IntStream ranks) {
-    return ranks.filter(rank -> isActive(rank, step)).findFirst().orElseThrow();
+    int rank = stepsByRank.size() - 1;
+    while (!isActive(rank, step)) {
+      rank--;
+    }
+    return rank;
   }
 
   /** The rank whose model is the latest: the highest of those with the most steps. */

@@ -22,12 +22,12 @@ import org.bytedeco.pytorch.global.torch;
  *
  * <p>Forward: one all-gather of each rank's mean, variance and count, merged by count; the layer
  * then normalises as in evaluation, with the merged statistics for constants. Backward: what that
- * leaves out of the input's gradient, the part that flows through the statistics, is added by a hook
- * after one all-reduce of two sums per channel. The gradients of weight and bias stay local and are
- * averaged with all others.
+ * leaves out of the input's gradient, the part that flows through the statistics, is added by a
+ * hook after one all-reduce of two sums per channel. The gradients of weight and bias stay local
+ * and are averaged with all others.
  *
- * <p>These collectives have a group of their own: between them and the reductions of gradients there
- * is no order that all ranks would share.
+ * <p>These collectives have a group of their own: between them and the reductions of gradients
+ * there is no order that all ranks would share.
  */
 final class SyncBatchNorm implements AutoCloseable {
   private final Communicator group;

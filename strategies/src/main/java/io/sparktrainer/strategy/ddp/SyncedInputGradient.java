@@ -23,8 +23,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>With the statistics for constants, the gradient d of an input element is weight times output
  * gradient over deviation. Since mean and variance depend on all n elements of a channel, x's
- * gradient is d - sum(d) / n - (x - mean) / (n * variance) * sum(d * (x - mean)), with sums over all
- * ranks.
+ * gradient is d - sum(d) / n - (x - mean) / (n * variance) * sum(d * (x - mean)), with sums over
+ * all ranks.
  */
 final class SyncedInputGradient extends TensorTensorHook {
   private final Communicator group;
@@ -42,8 +42,7 @@ final class SyncedInputGradient extends TensorTensorHook {
     this.mean = NativeScope.keep(alongChannels(statistics.mean(), input));
     this.variance =
         NativeScope.keep(
-            alongChannels(
-                statistics.variance().add(Tensors.scalar(BatchNorm2d.EPSILON)), input));
+            alongChannels(statistics.variance().add(Tensors.scalar(BatchNorm2d.EPSILON)), input));
   }
 
   @Override
@@ -59,16 +58,13 @@ final class SyncedInputGradient extends TensorTensorHook {
       Tensor wide = atLeastFloat(direct);
       Tensor centered = atLeastFloat(x).sub(mean);
       Tensor sums =
-          torch.cat(
-              new TensorVector(
-                  perChannelSum(wide), perChannelSum(wide.mul(centered))));
+          torch.cat(new TensorVector(perChannelSum(wide), perChannelSum(wide.mul(centered))));
       group.allReduce(sums, ReduceOp.SUM).await();
       Scalar perElement = Tensors.scalar(1 / count);
       Tensor throughMean = sums.narrow(0, 0, mean.numel()).mul(perElement);
       Tensor throughVariance = sums.narrow(0, mean.numel(), mean.numel()).mul(perElement);
       Tensor slope = alongChannels(throughVariance, x).div(variance);
-      Tensor complete =
-          wide.sub(alongChannels(throughMean, x)).sub(centered.mul(slope));
+      Tensor complete = wide.sub(alongChannels(throughMean, x)).sub(centered.mul(slope));
       result = NativeScope.keep(complete.to(direct.scalar_type()));
       x.close();
       input = null;

@@ -91,9 +91,7 @@ final class C10dReducer implements AutoCloseable {
   private SizeTVectorVector oneBucketPerType() {
     Map<DType, List<Long>> byType = new LinkedHashMap<>();
     for (int i = 0; i < parameters.size(); i++) {
-      byType
-          .computeIfAbsent(DType.of(parameters.get(i)), key -> new ArrayList<>())
-          .add((long) i);
+      byType.computeIfAbsent(DType.of(parameters.get(i)), key -> new ArrayList<>()).add((long) i);
     }
     SizeTVectorVector buckets = new SizeTVectorVector(byType.size());
     int next = 0;

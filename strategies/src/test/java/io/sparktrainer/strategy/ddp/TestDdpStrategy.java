@@ -255,7 +255,7 @@ class TestDdpStrategy {
     return OptimizerSpec.sgd().lr(0.1).momentum(0.9).build().create(strategy.trainable());
   }
 
-  private static void step(
+  static void step(
       ParallelStrategy strategy, int step, int firstSlice, int slices, GradientSync sync) {
     strategy.zeroGrad();
     backward(strategy, step, firstSlice, slices, 1, sync);
@@ -296,7 +296,7 @@ class TestDdpStrategy {
     }
   }
 
-  private static Block mlp() {
+  static Block mlp() {
     Rng.seed(11);
     return new Mlp(20, List.of(33, 17), 5);
   }

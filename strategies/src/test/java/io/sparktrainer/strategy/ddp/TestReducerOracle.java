@@ -47,8 +47,7 @@ class TestReducerOracle {
 
   private static void equalsPyTorchsReducer(
       int worldSize, Supplier<Block> model, Double bucketCapMb, boolean asView) {
-    RankThreads.run(
-        worldSize, rendezvous -> compare(rendezvous, model, bucketCapMb, asView));
+    RankThreads.run(worldSize, rendezvous -> compare(rendezvous, model, bucketCapMb, asView));
   }
 
   private static void compare(
@@ -63,7 +62,11 @@ class TestReducerOracle {
         var ours = new DdpStrategy(model.get(), GlooCommunicator.connect(rendezvous), options);
         var oracle =
             new C10dReducer(
-                rendezvous, "oracle", List.copyOf(theirs.parameters().values()), capBytes, asView)) {
+                rendezvous,
+                "oracle",
+                List.copyOf(theirs.parameters().values()),
+                capBytes,
+                asView)) {
       for (int step = 0; step < STEPS; step++) {
         ours.zeroGrad();
         theirs.parameters().values().forEach(Tensors::clearGrad);
