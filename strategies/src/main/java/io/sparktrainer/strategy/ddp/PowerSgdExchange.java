@@ -13,6 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
+import org.bytedeco.pytorch.GeneratorOptional;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
@@ -27,6 +28,7 @@ import org.bytedeco.pytorch.global.torch;
  */
 final class PowerSgdExchange extends BucketExchange {
   private static final String ITERATION = "iteration";
+  private static final double SMALLEST_REMAINDER = 1e-5;
 
   private final GradientCompression.PowerSgd options;
   private final List<Matrix> matrices = new ArrayList<>();
@@ -131,36 +133,44 @@ final class PowerSgdExchange extends BucketExchange {
     }
   }
 
+  /** Orthonormal columns to start from, the same on every rank. */
   private Tensor right(Matrix matrix, int index, Tensor like) {
-    Tensor known = state.get(matrix.right());
-    if (options.warmStart() && known != null) {
-      return orthonormal(known.clone());
-    }
-    // Every rank draws the same numbers, another set in every iteration.
-    long seed = options.seed() + 1_000_003L * (options.warmStart() ? 0 : iteration) + index;
-    var generator = new org.bytedeco.pytorch.GeneratorOptional(torch.make_generator_cpu(seed));
+    long seed = options.seed() + 1_000_003L * iteration + index;
     Tensor random =
-        torch.randn(
-            new long[] {matrix.columns(), matrix.rank()},
-            generator,
-            Device.CPU.options(DType.of(like)));
-    return orthonormal(random.to(like.device(), like.scalar_type()));
+        torch
+            .randn(
+                new long[] {matrix.columns(), matrix.rank()},
+                new GeneratorOptional(torch.make_generator_cpu(seed)),
+                Device.CPU.options(DType.of(like)))
+            .to(like.device(), like.scalar_type());
+    Tensor known = options.warmStart() ? state.get(matrix.right()) : null;
+    if (known == null) {
+      return orthonormal(random);
+    }
+    // A column of zeros, from a gradient of lower rank, would stay zero for ever.
+    Tensor empty = known.abs().sum(0).eq(Tensors.scalar(0));
+    return orthonormal(torch.where(empty, random, known));
   }
 
   /**
-   * Makes the columns orthonormal in place (modified Gram-Schmidt). A column of zeros, such as the
-   * gradient of a layer that got none, stays zero.
+   * Makes the columns orthonormal in place (Gram-Schmidt, twice). A column that depends on those
+   * before it, such as one of zeros, becomes zero.
    */
   static Tensor orthonormal(Tensor columns) {
     try (var scope = NativeScope.open()) {
       long count = columns.size(1);
       for (long i = 0; i < count; i++) {
         Tensor column = columns.narrow(1, i, 1);
-        column.div_(column.norm().clamp_min(Tensors.scalar(Float.MIN_NORMAL)));
-        if (i + 1 < count) {
-          Tensor rest = columns.narrow(1, i + 1, count - i - 1);
-          rest.sub_(column.matmul(column.t().matmul(rest)));
+        Tensor before = column.norm();
+        Tensor earlier = columns.narrow(1, 0, i);
+        // Once leaves a remainder along the earlier columns, twice does not.
+        for (int pass = 0; pass < 2; pass++) {
+          column.sub_(earlier.matmul(earlier.t().matmul(column)));
         }
+        Tensor after = column.norm();
+        // What is left of a column that depends on the others is rounding, not direction.
+        Tensor independent = after.gt(before.mul(Tensors.scalar(SMALLEST_REMAINDER)));
+        column.div_(after.clamp_min(Tensors.scalar(Float.MIN_NORMAL))).mul_(independent);
       }
     }
     return columns;
