@@ -49,6 +49,19 @@ public record DdpOptions(
     return new Builder();
   }
 
+  /** A builder that starts from these options. */
+  public Builder toBuilder() {
+    return new Builder()
+        .bucketCapMb(bucketCapMb)
+        .gradientAsBucketView(gradientAsBucketView)
+        .staticGraph(staticGraph)
+        .findUnusedParameters(findUnusedParameters)
+        .broadcastBuffers(broadcastBuffers)
+        .syncBatchNorm(syncBatchNorm)
+        .compression(compression)
+        .unevenInputs(unevenInputs);
+  }
+
   /** Sets options by name; what is not set keeps its default. */
   public static final class Builder {
     private @Nullable Double bucketCapMb;

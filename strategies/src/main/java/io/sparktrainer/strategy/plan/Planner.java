@@ -176,12 +176,7 @@ public final class Planner {
   }
 
   private static DdpOptions withBucketView(DdpOptions options) {
-    return new DdpOptions(
-        options.bucketCapMb(),
-        true,
-        options.staticGraph(),
-        options.findUnusedParameters(),
-        options.broadcastBuffers());
+    return options.toBuilder().gradientAsBucketView(true).build();
   }
 
   private static FsdpOptions sharding(

@@ -3,6 +3,7 @@ package io.sparktrainer.strategy.ddp;
 import io.sparktrainer.comm.Rendezvous;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeScope;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -11,17 +12,16 @@ import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.javacpp.chrono.Milliseconds;
 import org.bytedeco.pytorch.BackendOptional;
 import org.bytedeco.pytorch.BoolVector;
+import org.bytedeco.pytorch.FileStore;
 import org.bytedeco.pytorch.GlooDeviceVector;
 import org.bytedeco.pytorch.GradBucket;
-import org.bytedeco.pytorch.PrefixStore;
 import org.bytedeco.pytorch.ProcessGroup;
 import org.bytedeco.pytorch.ProcessGroupGloo;
 import org.bytedeco.pytorch.Reducer;
 import org.bytedeco.pytorch.SizeTStringMap;
 import org.bytedeco.pytorch.SizeTVector;
 import org.bytedeco.pytorch.SizeTVectorVector;
-import org.bytedeco.pytorch.TCPStore;
-import org.bytedeco.pytorch.TCPStoreOptions;
+import org.bytedeco.pytorch.Store;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
@@ -31,6 +31,7 @@ final class C10dReducer implements AutoCloseable {
   private final List<Tensor> parameters;
   private final List<Pointer> owned = new ArrayList<>();
   private final Reducer reducer;
+  private final Path file;
 
   /**
    * Joins a group beside the one of {@code rendezvous} and registers the reducer's hooks.
@@ -44,6 +45,9 @@ final class C10dReducer implements AutoCloseable {
       @org.jspecify.annotations.Nullable Long capBytes,
       boolean gradientAsBucketView) {
     this.parameters = parameters;
+    // All ranks are on this machine, so a file can be their store.
+    this.file =
+        Path.of(System.getProperty("java.io.tmpdir"), "c10d-" + rendezvous.secret() + group);
     try (var scope = NativeScope.open()) {
       BoolVector sparse = new BoolVector(parameters.size());
       for (int i = 0; i < parameters.size(); i++) {
@@ -54,7 +58,7 @@ final class C10dReducer implements AutoCloseable {
               new Reducer(
                   new TensorVector(parameters.toArray(Tensor[]::new)),
                   oneBucketPerType(),
-                  connect(rendezvous, group),
+                  connect(rendezvous),
                   sparse,
                   capBytes == null ? torch.kDefaultBucketBytesCap() : capBytes,
                   false,
@@ -66,15 +70,9 @@ final class C10dReducer implements AutoCloseable {
     }
   }
 
-  private ProcessGroup connect(Rendezvous rendezvous, String name) {
-    TCPStoreOptions storeOptions =
-        new TCPStoreOptions()
-            .port((short) rendezvous.port())
-            .isServer(false)
-            .waitWorkers(false)
-            .timeout(new Milliseconds(rendezvous.timeoutSeconds() * 1000L));
-    TCPStore connection = own(new TCPStore(rendezvous.host(), storeOptions));
-    PrefixStore store = own(new PrefixStore("c10d/" + name, connection));
+  private ProcessGroup connect(Rendezvous rendezvous) {
+    // A store made by new has no native owner that could be shared; a clone has.
+    Store store = own(own(new FileStore(file.toString(), -1)).clone());
     ProcessGroupGloo.Options options =
         ProcessGroupGloo.Options.create(new Milliseconds(rendezvous.timeoutSeconds() * 1000L));
     options.devices(
@@ -154,5 +152,6 @@ final class C10dReducer implements AutoCloseable {
     for (int i = owned.size() - 1; i >= 0; i--) {
       owned.get(i).close();
     }
+    file.toFile().delete();
   }
 }
