@@ -20,9 +20,4 @@ final class Mix {
   static long mix(long first, long second, long third) {
     return mix(mix(first, second) ^ third);
   }
-
-  /** A number in [0, 1). */
-  static double unit(long hash) {
-    return (hash >>> 11) * 0x1p-53;
-  }
 }

@@ -12,8 +12,9 @@ public sealed interface Validation extends Serializable {
   }
 
   /**
-   * Each row goes to the validation set with probability {@code fraction}, decided by the data
-   * seed, the row's partition and its place in it: the same for the same DataFrame and seed.
+   * One row of every 1/{@code fraction} goes to the validation set, which one is decided by the
+   * data seed, the row's partition and its place in it: exact to within a row per partition, and
+   * the same for the same DataFrame and seed.
    */
   static Validation fraction(double fraction) {
     return new Fraction(fraction);

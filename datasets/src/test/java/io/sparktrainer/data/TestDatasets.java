@@ -146,7 +146,7 @@ class TestDatasets {
         all.addAll(labels(rank.training().epoch(0)));
         validation.addAll(labels(rank.validation().epoch(0)));
       }
-      assertThat(validation).hasSizeBetween(150, 250);
+      assertThat(validation).hasSize(200);
       all.addAll(validation);
       assertThat(all)
           .containsExactlyInAnyOrderElementsOf(LongStream.range(0, 1000).boxed().toList());
