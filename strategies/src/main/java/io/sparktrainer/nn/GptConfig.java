@@ -1,5 +1,7 @@
 package io.sparktrainer.nn;
 
+import java.io.Serializable;
+
 /**
  * Sizes of a {@link Gpt}.
  *
@@ -12,7 +14,8 @@ package io.sparktrainer.nn;
  * @param dropout probability in [0, 1), default 0
  */
 public record GptConfig(
-    int vocab, int context, int width, int heads, int layers, boolean tied, double dropout) {
+    int vocab, int context, int width, int heads, int layers, boolean tied, double dropout)
+    implements Serializable {
   public GptConfig {
     if (Math.min(Math.min(vocab, context), Math.min(heads, layers)) < 1 || width < heads) {
       throw new IllegalArgumentException(

@@ -2,6 +2,7 @@ package io.sparktrainer.spark.config;
 
 import static java.util.Objects.requireNonNull;
 
+import io.sparktrainer.data.Validation;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -13,18 +14,20 @@ import org.jspecify.annotations.Nullable;
  * @param shape shape of one row's input, such as [1, 28, 28]; empty for the one that the columns
  *     give
  * @param label column of the label
- * @param validation part of the rows that is kept back for testing, 0 for none
+ * @param validation rows that are kept back for testing
  * @param shuffle whether every epoch visits the rows in a new order
  * @param seed seed of that order and of the split
+ * @param rows what happens to missing values, uneven shares and rows beyond the memory
  */
 public record DataConfig(
     @Nullable DataSource source,
     List<String> features,
     List<Integer> shape,
     String label,
-    double validation,
+    Validation validation,
     boolean shuffle,
-    long seed) {
+    long seed,
+    RowOptions rows) {
   public DataConfig {
     features = List.copyOf(features);
     shape = List.copyOf(shape);
@@ -32,10 +35,8 @@ public record DataConfig(
     if (features.isEmpty()) {
       throw new IllegalArgumentException("Cannot use features []: expected at least one column.");
     }
-    if (!(validation >= 0 && validation < 1)) {
-      throw new IllegalArgumentException(
-          "Cannot use validation %s: expected at least 0 and below 1.".formatted(validation));
-    }
+    requireNonNull(validation, "validation");
+    requireNonNull(rows, "rows");
   }
 
   public static Builder builder() {
@@ -48,9 +49,10 @@ public record DataConfig(
     private List<String> features = List.of();
     private List<Integer> shape = List.of();
     private @Nullable String label;
-    private double validation;
+    private Validation validation = Validation.none();
     private boolean shuffle = true;
     private long seed;
+    private RowOptions rows = RowOptions.defaults();
 
     /** Where the DataFrame is; unset where the program brings it. */
     public Builder source(@Nullable DataSource newSource) {
@@ -86,7 +88,18 @@ public record DataConfig(
 
     /** Part of the rows that is kept back for testing; 0, none, by default. */
     public Builder validation(double fraction) {
-      this.validation = fraction;
+      return validation(fraction == 0 ? Validation.none() : Validation.fraction(fraction));
+    }
+
+    /** Rows that are kept back for testing; none by default. */
+    public Builder validation(Validation value) {
+      this.validation = value;
+      return this;
+    }
+
+    /** Missing values, uneven shares, memory. */
+    public Builder rows(RowOptions options) {
+      this.rows = options;
       return this;
     }
 
@@ -110,7 +123,7 @@ public record DataConfig(
         throw new IllegalArgumentException(
             "Cannot use the data: expected a label column, got none.");
       }
-      return new DataConfig(source, features, shape, label, validation, shuffle, seed);
+      return new DataConfig(source, features, shape, label, validation, shuffle, seed, rows);
     }
   }
 }

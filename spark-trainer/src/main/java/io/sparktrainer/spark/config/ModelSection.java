@@ -9,9 +9,8 @@ final class ModelSection {
   private static final Variants<ModelSpec> MODELS =
       new Variants<>(
           "type",
-          List.of(new MlpVariant(), new CnnVariant(), new ClassVariant()),
+          List.of(new MlpVariant(), new CnnVariant(), new GptVariant(), new ClassVariant()),
           "resnet",
-          "gpt",
           "tabular",
           "torchscript");
 

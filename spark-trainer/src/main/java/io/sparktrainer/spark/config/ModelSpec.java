@@ -2,6 +2,7 @@ package io.sparktrainer.spark.config;
 
 import static java.util.Objects.requireNonNull;
 
+import io.sparktrainer.nn.GptConfig;
 import java.io.Serializable;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -64,6 +65,23 @@ public sealed interface ModelSpec extends Serializable {
 
     public OfClass(Class<?> type) {
       this(type.getName(), null);
+    }
+  }
+
+  /**
+   * A transformer for sequences of tokens: rows are token numbers [tokens], labels the tokens to
+   * predict [tokens].
+   *
+   * @param sizes vocabulary, context, width, heads, layers
+   */
+  record Gpt(GptConfig sizes) implements ModelSpec {
+    public Gpt {
+      requireNonNull(sizes, "sizes");
+    }
+
+    @Override
+    public Integer outputs() {
+      return sizes.vocab();
     }
   }
 

@@ -20,10 +20,6 @@ final class NoneVariant implements Variant<StrategySpec> {
           "workers",
           "expected 1 with strategy none, which is one rank. Use strategy ddp for more.");
     }
-    if (section.has("ddp")) {
-      section.problem("ddp", "has no effect with strategy none. Use strategy ddp, or take it out.");
-      section.section("ddp").acceptRest();
-    }
     return new StrategySpec.None(deviceId);
   }
 

@@ -157,6 +157,23 @@ final class Section {
     return value == null ? fallback : value;
   }
 
+  /** One of an enum's names as they are, which are those that PyTorch uses. */
+  <E extends Enum<E>> E constant(String key, Class<E> type, E fallback) {
+    String value = text(key);
+    if (value == null) {
+      return fallback;
+    }
+    List<String> names = new ArrayList<>();
+    for (E constant : type.getEnumConstants()) {
+      if (constant.name().equals(value)) {
+        return constant;
+      }
+      names.add(constant.name());
+    }
+    unknownName(key, value, names);
+    return fallback;
+  }
+
   /** List of texts; one text is a list of one. Empty where the key is absent. */
   List<String> texts(String key) {
     List<String> found = new ArrayList<>();
@@ -247,6 +264,20 @@ final class Section {
         child(key),
         source.place(node),
         "this version does not have it, got %s. Take the key out.".formatted(Nodes.describe(node)));
+  }
+
+  /**
+   * Reports a key that nobody asked for, but that has a meaning in other circumstances.
+   *
+   * @param circumstances why it has none here
+   */
+  void withoutEffect(String key, String circumstances) {
+    if (values.containsKey(key) && !known.contains(key)) {
+      problem(key, "has no effect " + circumstances + ". Take it out.");
+    }
+    if (known.add(key)) {
+      notInThisVersion.add(key);
+    }
   }
 
   /** Reports a mistake about {@code key}, or about the section where the key is absent. */

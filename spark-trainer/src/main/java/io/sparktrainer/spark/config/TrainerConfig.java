@@ -96,7 +96,7 @@ public record TrainerConfig(
 
     /** How the ranks train together, with the other values of {@code device} as they are. */
     public Builder strategy(StrategySpec strategy) {
-      this.device = new DeviceConfig(device.type(), strategy, device.timeoutSeconds());
+      this.device = device.withStrategy(strategy);
       return this;
     }
 

@@ -43,9 +43,9 @@ class TestConfigMistakes {
     assertThat(exception.problems())
         .extracting(problem -> problem.toString().replace(file.toString(), "train.yaml"))
         .containsExactly(
-            "device.parallel.strategy (train.yaml:2): expected one of none, ddp, got 'dpp'. Did you mean ddp?",
+            "device.parallel.strategy (train.yaml:2): expected one of none, dp, ddp, fsdp, got 'dpp'. Did you mean dp?",
             "data.label (train.yaml:4): expected the label column, got nothing.",
-            "data.lable (train.yaml:5): unknown key. Did you mean label? Allowed here: source, path, options, shape, validation, shuffle, seed, features, label.",
+            "data.lable (train.yaml:5): unknown key. Did you mean label? Allowed here: source, options, path, shape, validation, shuffle, balance, nulls, nans, memory_budget_mb, seed, features, label.",
             "model.hidden (train.yaml:6): expected a list of whole numbers of at least 1, got 'zero'.",
             "optimizer.lr (train.yaml:7): expected a number of at least 0, got 'fast'.",
             "training.epochs (train.yaml:9): expected a whole number of at least 1, got '0'.",
@@ -62,19 +62,19 @@ class TestConfigMistakes {
                         + """
                         device:
                           type: cuda
-                          parallel: {strategy: fsdp, max_restarts: 3, device_ids: [0, 1]}
-                          mixed_precision: bf16
+                          parallel: {strategy: ddp, workers: 2, max_restarts: 3, device_ids: [0, 1]}
+                          mixed_precision: {param_dtype: bfloat16}
                         checkpoint: {path: /tmp/c}
                         metrics: {report: true}
                         """))
         .isInstanceOf(ConfigException.class)
         .hasMessageContaining("device.type (configuration:4): this version does not have 'cuda'")
         .hasMessageContaining(
-            "device.parallel.strategy (configuration:5): this version does not have 'fsdp'. Allowed: none, ddp.")
-        .hasMessageContaining(
             "device.parallel.max_restarts (configuration:5): this version does not have it, got '3'.")
-        .hasMessageContaining("device.parallel.device_ids (configuration:5)")
-        .hasMessageContaining("device.mixed_precision (configuration:6)")
+        .hasMessageContaining(
+            "device.parallel.device_ids (configuration:5): has no effect with strategy ddp.")
+        .hasMessageContaining(
+            "device.mixed_precision.param_dtype (configuration:6): expected strategy fsdp")
         .hasMessageContaining("checkpoint (configuration:7)")
         .hasMessageContaining("metrics.report (configuration:8)");
   }

@@ -2,11 +2,23 @@ package io.sparktrainer.spark.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.sparktrainer.data.Balance;
+import io.sparktrainer.data.MissingValues;
+import io.sparktrainer.data.Validation;
+import io.sparktrainer.nn.GptConfig;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.optim.OptimizerSpec;
 import io.sparktrainer.optim.ScheduleSpec;
+import io.sparktrainer.spark.config.DeviceConfig.CheckpointedActivations;
+import io.sparktrainer.strategy.BackwardPrefetch;
 import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.FsdpOptions;
+import io.sparktrainer.strategy.MixedPrecision;
+import io.sparktrainer.strategy.Precision;
+import io.sparktrainer.strategy.ShardingStrategy;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.WrapPolicy;
+import io.sparktrainer.torch.DType;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -76,7 +88,9 @@ class TestConfigReading {
                         .staticGraph(true)
                         .broadcastBuffers(false)
                         .build()),
-                60));
+                60,
+                Precision.NONE,
+                CheckpointedActivations.NONE));
     assertThat(config.data())
         .isEqualTo(
             DataConfig.builder()
@@ -169,5 +183,91 @@ class TestConfigReading {
     assertThat(TrainerConfig.parse(MINIMAL).toYaml())
         .contains("strategy: none", "timeout_seconds: 300", "type: adamw", "lr: 0.001")
         .contains("weight_decay: 0.01", "batch_size: 32", "console: true", "output: ./run");
+  }
+
+  @Test
+  void fsdpWithEveryOption() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            device:
+              parallel:
+                strategy: fsdp
+                workers: 4
+                fsdp:
+                  sharding_strategy: HYBRID_SHARD
+                  shard_group_size: 2
+                  backward_prefetch: BACKWARD_POST
+                  forward_prefetch: true
+                  limit_all_gathers: false
+                  cpu_offload: true
+                  accumulate_sharded: true
+                  wrap: {policy: size, min_parameters: 1000}
+              mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}
+              activation_checkpointing: blocks
+            data: {features: [tokens], label: targets}
+            model: {type: gpt, vocab: 65, context: 64, width: 96, heads: 4, layers: 3, tied: true}
+            """);
+
+    FsdpOptions options =
+        FsdpOptions.builder()
+            .shardingStrategy(ShardingStrategy.HYBRID_SHARD)
+            .shardGroupSize(2)
+            .backwardPrefetch(BackwardPrefetch.BACKWARD_POST)
+            .forwardPrefetch(true)
+            .limitAllGathers(false)
+            .cpuOffload(true)
+            .accumulateSharded(true)
+            .wrapPolicy(new WrapPolicy.MinParameters(1000))
+            .mixedPrecision(new MixedPrecision(DType.BFLOAT16, DType.FLOAT32, null))
+            .build();
+    assertThat(config.device().strategy()).isEqualTo(new StrategySpec.Fsdp(4, options));
+    assertThat(config.device().activationCheckpointing()).isEqualTo(CheckpointedActivations.BLOCKS);
+    assertThat(config.model())
+        .isEqualTo(
+            new ModelSpec.Gpt(
+                GptConfig.builder().context(64).width(96).layers(3).tied(true).build()));
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+  }
+
+  @Test
+  void dpWithReplicasAndBf16() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            device: {parallel: {strategy: dp, replicas: 3}, mixed_precision: bf16}
+            data: {features: [a], label: y}
+            model: {type: mlp}
+            """);
+
+    assertThat(config.device().strategy()).isEqualTo(StrategySpec.Dp.onCpu(3));
+    assertThat(config.device().computeOptions().precision()).isEqualTo(Precision.BF16);
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+  }
+
+  @Test
+  void rowsThatAreMissingSomething() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            data:
+              source: sql
+              query: SELECT a, y, held_out FROM t
+              features: [a]
+              label: y
+              validation: {column: held_out}
+              nulls: {fill: -1}
+              nans: drop
+              balance: pad
+              memory_budget_mb: 64
+            model: {type: mlp}
+            """);
+
+    assertThat(config.data().source())
+        .isEqualTo(new DataSource("sql", "SELECT a, y, held_out FROM t"));
+    assertThat(config.data().validation()).isEqualTo(Validation.column("held_out"));
+    assertThat(config.data().rows())
+        .isEqualTo(new RowOptions(MissingValues.fill(-1), MissingValues.drop(), Balance.PAD, 64));
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
   }
 }

@@ -1,0 +1,95 @@
+package io.sparktrainer.spark;
+
+import io.sparktrainer.data.Datasets;
+import io.sparktrainer.data.PreparedData;
+import io.sparktrainer.spark.barrier.BarrierStage;
+import io.sparktrainer.spark.barrier.StageOptions;
+import io.sparktrainer.spark.config.DataSource;
+import io.sparktrainer.spark.config.TrainerConfig;
+import java.util.List;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * Trains a model on the rows of a DataFrame, inside one barrier stage of the running Spark
+ * application: one task per rank.
+ *
+ * <pre>{@code
+ * TrainerConfig config = TrainerConfig.read(Path.of("train.yaml"));
+ * TrainingResult result = new SparkTrainer(config).fit(frame);
+ * }</pre>
+ *
+ * <p>A call that fails leaves the Spark application as it was, ready for the next one.
+ */
+public final class SparkTrainer {
+  private static final String CPU = "cpu";
+
+  /** Option of Spark: how long to wait for executors that are still starting. */
+  private static final String SLOT_WAIT = "spark.sparktrainer.slotWaitSeconds";
+
+  private static final int DEFAULT_SLOT_WAIT_SECONDS = 20;
+
+  private final TrainerConfig config;
+
+  public SparkTrainer(TrainerConfig config) {
+    this.config = config;
+  }
+
+  /**
+   * Trains on the data that the configuration names.
+   *
+   * @throws IllegalArgumentException if it names none, or for the reasons of {@link #fit(Dataset)}
+   * @throws io.sparktrainer.spark.barrier.StageFailedException see {@link #fit(Dataset)}
+   */
+  public TrainingResult fit(SparkSession session) {
+    DataSource source = config.data().source();
+    if (source == null) {
+      throw new IllegalArgumentException(
+          "Cannot train: expected data.source and data.path, got none. Name the data, or hand in a DataFrame.");
+    }
+    return fit(DataFrames.read(session, source));
+  }
+
+  /**
+   * Trains on the rows of a DataFrame.
+   *
+   * @return figures and places of what was written
+   * @throws IllegalArgumentException if columns, rows or the run folder do not allow it
+   * @throws io.sparktrainer.spark.barrier.StageFailedException if there are too few slots, dynamic
+   *     allocation is on, or a rank failed: then with the first cause, its rank, host, device and
+   *     step
+   */
+  public TrainingResult fit(Dataset<Row> frame) {
+    long start = System.nanoTime();
+    SparkContext spark = frame.sparkSession().sparkContext();
+    int workers = config.workers();
+    StageOptions options =
+        new StageOptions(
+            "spark-trainer: %s, %d %s"
+                .formatted(
+                    config.device().strategy().name(), workers, workers == 1 ? "rank" : "ranks"),
+            CPU,
+            config.device().timeoutSeconds(),
+            spark.conf().getInt(SLOT_WAIT, DEFAULT_SLOT_WAIT_SECONDS));
+    BarrierStage.requireSlots(spark, workers, options);
+    PreparedData data = Datasets.prepare(frame, DataPlan.spec(config), workers);
+    data.materialize();
+    ModelShape shape = DataPlan.shape(config, frame, data.schema());
+    Models.check(config.model(), shape);
+    String yaml = config.toYaml();
+    RunFolder folder =
+        RunFolder.create(
+            config.output(), frame.sparkSession().sessionState().newHadoopConf(), yaml);
+    try (Reports reports = Reports.open(spark, config, folder)) {
+      reports.announce(data);
+      TrainingProgram program =
+          new TrainingProgram(yaml, shape, data.reader(), folder, reports.address());
+      List<String> outcomes = BarrierStage.run(data.rdd(), program, options);
+      RankOutcome outcome = RankOutcome.parse(outcomes.get(0));
+      double seconds = (System.nanoTime() - start) / 1e9;
+      return reports.finish(outcome, seconds);
+    }
+  }
+}

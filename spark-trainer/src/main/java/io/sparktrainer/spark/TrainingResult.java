@@ -1,0 +1,80 @@
+package io.sparktrainer.spark;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import io.sparktrainer.engine.EpochMetrics;
+import io.sparktrainer.spark.barrier.RankFacts;
+import java.util.List;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What came out of a training.
+ *
+ * @param strategy name of the parallel strategy
+ * @param epochs figures of each epoch, over all ranks
+ * @param ranks who trained, by rank
+ * @param parameters elements of the model's parameters
+ * @param seconds wall-clock time of the whole call
+ * @param runFolder where everything lies
+ * @param modelPath the weights, as safetensors
+ * @param metricsPath one JSON line per step and epoch, or null where not asked for
+ */
+public record TrainingResult(
+    String strategy,
+    List<EpochMetrics> epochs,
+    List<Participant> ranks,
+    long parameters,
+    double seconds,
+    String runFolder,
+    String modelPath,
+    @Nullable String metricsPath) {
+  public TrainingResult {
+    epochs = List.copyOf(epochs);
+    ranks = List.copyOf(ranks);
+  }
+
+  /**
+   * One rank and where it ran.
+   *
+   * @param rank its number
+   * @param host its executor's host
+   * @param executorId Spark's id of the executor
+   * @param processId process id of the executor
+   * @param device what it computed on
+   * @param threads processor threads that it used
+   * @param rows rows that it trained on
+   */
+  public record Participant(
+      int rank,
+      String host,
+      String executorId,
+      long processId,
+      String device,
+      int threads,
+      long rows) {
+    static Participant of(RankFacts facts) {
+      return new Participant(
+          facts.rank(),
+          facts.host(),
+          facts.executorId(),
+          facts.processId(),
+          facts.device(),
+          facts.threads(),
+          facts.rows());
+    }
+  }
+
+  /** The last epoch's figures. */
+  public EpochMetrics lastEpoch() {
+    return epochs.get(epochs.size() - 1);
+  }
+
+  /** As in {@code result.json}. */
+  public String toJson() {
+    try {
+      return new ObjectMapper().writerWithDefaultPrettyPrinter().writeValueAsString(this) + "\n";
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException("Cannot write the result of a training.", e);
+    }
+  }
+}

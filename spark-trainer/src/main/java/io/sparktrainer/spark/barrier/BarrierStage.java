@@ -1,0 +1,98 @@
+package io.sparktrainer.spark.barrier;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.resource.ResourceProfile;
+import org.apache.spark.resource.ResourceProfileBuilder;
+import org.apache.spark.resource.TaskResourceRequests;
+import scala.reflect.ClassTag$;
+
+/** Runs one program on all ranks at once, as the barrier stage of one job. */
+public final class BarrierStage {
+  static final String RUN_PROPERTY = "sparktrainer.run";
+  private static final String INTERRUPT_PROPERTY = "spark.job.interruptOnCancel";
+  private static final String DESCRIPTION_PROPERTY = "spark.job.description";
+  private static final int LISTENER_WAIT_SECONDS = 10;
+
+  /** Spark registers every profile for good, so equal ones are used again. */
+  private static final Map<Integer, ResourceProfile> PROFILES = new ConcurrentHashMap<>();
+
+  private BarrierStage() {}
+
+  /**
+   * Checks that all ranks can run at once.
+   *
+   * @throws StageFailedException if dynamic allocation is on, or there are too few slots
+   */
+  public static void requireSlots(SparkContext spark, int workers, StageOptions options) {
+    Placement unused = new Slots(spark).require(workers, options.slotWaitSeconds());
+  }
+
+  /**
+   * Runs the program on each partition of {@code rows}, which are the ranks, and waits.
+   *
+   * @return what the ranks returned, by rank
+   * @throws StageFailedException with the first cause, if a rank failed or could not be started
+   */
+  public static <T> List<String> run(
+      JavaRDD<T> rows, RankProgram<T> program, StageOptions options) {
+    RDD<T> rdd = rows.rdd();
+    SparkContext spark = rdd.sparkContext();
+    Placement placement =
+        new Slots(spark).require(rdd.getNumPartitions(), options.slotWaitSeconds());
+    RDD<String> ranks =
+        rdd.barrier()
+            .mapPartitions(
+                new RankTask<>(program, placement, options),
+                false,
+                ClassTag$.MODULE$.apply(String.class));
+    if (placement.exclusive()) {
+      ranks = ranks.withResources(profile(placement.taskCpus()));
+    }
+    return collect(spark, ranks, options.description());
+  }
+
+  private static List<String> collect(SparkContext spark, RDD<String> ranks, String description) {
+    String runId = UUID.randomUUID().toString();
+    FailureListener listener = new FailureListener(runId);
+    spark.addSparkListener(listener);
+    String interrupt = spark.getLocalProperty(INTERRUPT_PROPERTY);
+    String before = spark.getLocalProperty(DESCRIPTION_PROPERTY);
+    spark.setLocalProperty(RUN_PROPERTY, runId);
+    // Without it, ranks that outlive a failed one are only flagged and keep their slots.
+    spark.setLocalProperty(INTERRUPT_PROPERTY, "true");
+    spark.setLocalProperty(DESCRIPTION_PROPERTY, description);
+    try {
+      return Arrays.asList((String[]) ranks.collect());
+    } catch (Exception e) {
+      throw failure(listener, e);
+    } finally {
+      spark.setLocalProperty(RUN_PROPERTY, null);
+      spark.setLocalProperty(INTERRUPT_PROPERTY, interrupt);
+      spark.setLocalProperty(DESCRIPTION_PROPERTY, before);
+      spark.removeSparkListener(listener);
+    }
+  }
+
+  private static StageFailedException failure(FailureListener listener, Exception thrown) {
+    try {
+      listener.awaitEnd(LISTENER_WAIT_SECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    return listener.firstCause(thrown);
+  }
+
+  private static ResourceProfile profile(int taskCpus) {
+    return PROFILES.computeIfAbsent(
+        taskCpus,
+        cpus ->
+            new ResourceProfileBuilder().require(new TaskResourceRequests().cpus(cpus)).build());
+  }
+}

@@ -1,0 +1,72 @@
+package io.sparktrainer.spark.metrics;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.sparktrainer.engine.EpochMetrics;
+import io.sparktrainer.engine.StepMetrics;
+
+/** One line of {@code metrics.jsonl}. */
+public sealed interface MetricRecord {
+  /** The record as one JSON object on one line, with its kind under {@code type}. */
+  String toJson();
+
+  /**
+   * A step of one rank.
+   *
+   * @param rank which rank
+   * @param metrics its figures
+   */
+  record Step(int rank, StepMetrics metrics) implements MetricRecord {
+    @Override
+    public String toJson() {
+      ObjectNode json = Json.MAPPER.createObjectNode();
+      json.put("type", "step").put("rank", rank);
+      json.setAll((ObjectNode) Json.MAPPER.valueToTree(metrics));
+      return json.toString();
+    }
+  }
+
+  /**
+   * An epoch of all ranks.
+   *
+   * @param metrics its figures
+   */
+  record Epoch(EpochMetrics metrics) implements MetricRecord {
+    @Override
+    public String toJson() {
+      ObjectNode json = Json.MAPPER.createObjectNode();
+      json.put("type", "epoch");
+      json.setAll((ObjectNode) Json.MAPPER.valueToTree(metrics));
+      json.put("samplesPerSecond", metrics.samplesPerSecond());
+      return json.toString();
+    }
+  }
+
+  /**
+   * Reads what {@link #toJson} wrote.
+   *
+   * @throws IllegalArgumentException if the text is no such record
+   */
+  static MetricRecord parse(String text) {
+    try {
+      ObjectNode json = (ObjectNode) Json.MAPPER.readTree(text);
+      String type = json.remove("type").asText();
+      if (type.equals("step")) {
+        int rank = json.remove("rank").asInt();
+        return new Step(rank, Json.MAPPER.treeToValue(json, StepMetrics.class));
+      }
+      json.remove("samplesPerSecond");
+      return new Epoch(Json.MAPPER.treeToValue(json, EpochMetrics.class));
+    } catch (JsonProcessingException | ClassCastException | NullPointerException e) {
+      throw new IllegalArgumentException("Cannot read a metric record, got: " + text, e);
+    }
+  }
+
+  /** Holds the mapper, which an interface cannot do in private. */
+  final class Json {
+    private static final ObjectMapper MAPPER = new ObjectMapper();
+
+    private Json() {}
+  }
+}
