@@ -243,7 +243,9 @@ final class CheckpointedCall {
   private final class Start extends VoidTensorHook {
     @Override
     public void call(TensorBase gradient) {
-      try (var scope = NativeScope.open()) {
+      // The argument belongs to the scope around backward, which would keep it until the step ends.
+      try (gradient;
+          var scope = NativeScope.open()) {
         recompute(new Tensor(gradient));
         SecondBackward.handled();
       } catch (RuntimeException e) {
@@ -273,6 +275,7 @@ final class CheckpointedCall {
 
     @Override
     public TensorBase call(TensorBase zero) {
+      zero.close();
       if (--undelivered == 0) {
         owner.finished(CheckpointedCall.this);
       }

@@ -32,6 +32,7 @@ final class SecondBackward extends VoidTensorHook {
 
   @Override
   public void call(TensorBase gradient) {
+    gradient.close();
     if (!HANDLED.get()) {
       throw error(blockName);
     }

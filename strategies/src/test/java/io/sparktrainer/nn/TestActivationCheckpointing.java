@@ -87,11 +87,11 @@ class TestActivationCheckpointing {
   @Test
   void batchNormCountsOnce() {
     assertSame(
-        () -> new Cnn(1, 8, 8, 2, 3),
+        () -> new Cnn(1, 8, 8, 16, 3),
         CheckpointPolicy.ofClasses(Set.of(BatchNorm2d.class)),
         model -> model.call(input(4, 64, 1).view(4, 1, 8, 8)));
     assertSame(
-        () -> new Cnn(1, 8, 8, 2, 3),
+        () -> new Cnn(1, 8, 8, 16, 3),
         (name, block) -> name.isEmpty() || name.equals("bn1"),
         model -> model.call(input(4, 64, 1).view(4, 1, 8, 8)));
   }

@@ -103,6 +103,9 @@ final class ArrivalHooks implements AutoCloseable {
 
     @Override
     public void call(TensorBase gradient) {
+      // A hold on the gradient would make libtorch copy it instead of taking it over, and would
+      // last until the scope around backward closes.
+      gradient.close();
       if (!Recomputation.isActive()) {
         report(index);
       }

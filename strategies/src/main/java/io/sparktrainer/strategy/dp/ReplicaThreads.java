@@ -3,10 +3,12 @@ package io.sparktrainer.strategy.dp;
 import io.sparktrainer.torch.Threads;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
@@ -35,20 +37,37 @@ final class ReplicaThreads implements AutoCloseable {
     this.replicas = replicas;
     int share = Threads.share(threads, replicas);
     AtomicInteger made = new AtomicInteger();
-    this.pool =
-        Executors.newFixedThreadPool(
-            replicas,
-            task -> {
-              Thread thread =
-                  new Thread(
-                      () -> {
-                        Threads.use(share);
-                        task.run();
-                      },
-                      "replica-" + made.getAndIncrement());
-              thread.setDaemon(true);
-              return thread;
-            });
+    CountDownLatch started = new CountDownLatch(replicas);
+    ThreadPoolExecutor executor =
+        (ThreadPoolExecutor)
+            Executors.newFixedThreadPool(
+                replicas,
+                task -> {
+                  Thread thread =
+                      new Thread(
+                          () -> {
+                            Threads.use(share);
+                            started.countDown();
+                            task.run();
+                          },
+                          "replica-" + made.getAndIncrement());
+                  thread.setDaemon(true);
+                  return thread;
+                });
+    this.pool = executor;
+    // Not every BLAS can change its thread count while another thread computes.
+    executor.prestartAllCoreThreads();
+    awaitStart(started);
+  }
+
+  private void awaitStart(CountDownLatch started) {
+    try {
+      started.await();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      pool.shutdown();
+      throw new IllegalStateException("Cannot start replicas: the thread was interrupted.", e);
+    }
   }
 
   /**

@@ -21,6 +21,7 @@ import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.Precision;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.strategy.single.SingleStrategy;
+import io.sparktrainer.testing.Memory;
 import io.sparktrainer.torch.Autocast;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Gradients;
@@ -73,7 +74,7 @@ class TestDpStrategy {
   @Test
   void batchNormInEvaluationEqualsTheWholeBatch() {
     List<float[]> gradients = new ArrayList<>();
-    Supplier<Block> cnn = () -> new Cnn(1, 8, 8, 2, 3);
+    Supplier<Block> cnn = () -> new Cnn(1, 8, 8, 16, 3);
     for (ParallelStrategy strategy :
         List.of(new SingleStrategy(seeded(cnn), new LocalCommunicator()), dp(cnn, 2, PLAIN))) {
       try (strategy;
@@ -90,7 +91,7 @@ class TestDpStrategy {
 
   @Test
   void batchNormKeepsTheStatisticsOfTheFirstPiece() {
-    Supplier<Block> cnn = () -> new Cnn(1, 8, 8, 2, 3);
+    Supplier<Block> cnn = () -> new Cnn(1, 8, 8, 16, 3);
     try (var scope = NativeScope.open();
         var first = new SingleStrategy(seeded(cnn), new LocalCommunicator());
         var strategy = dp(cnn, 2, PLAIN)) {
@@ -243,6 +244,29 @@ class TestDpStrategy {
       assertThatThrownBy(() -> backward(strategy, rows(0, 6), target(6)))
           .isInstanceOf(IllegalStateException.class)
           .hasMessageContaining("Cannot go on training with dp: expected state ready, got failed");
+    }
+  }
+
+  @Test
+  void stepsDoNotGrowTheProcess() {
+    ComputeOptions options =
+        ComputeOptions.builder()
+            .precision(Precision.BF16)
+            .activationCheckpointing(CheckpointPolicy.ofClasses(Set.of(Linear.class)))
+            .build();
+    // 256 KiB of weights per layer: a step that kept a gradient would show at once.
+    try (var strategy = dp(() -> new Mlp(4, List.of(256, 256), 3), 2, options)) {
+      long growth =
+          Memory.growth(
+              60,
+              () -> {
+                try (var scope = NativeScope.open()) {
+                  strategy.zeroGrad();
+                  backward(strategy, rows(0, 6), target(6));
+                  strategy.predict(rows(0, 6));
+                }
+              });
+      assertThat(growth).isLessThan(8L << 20);
     }
   }
 
