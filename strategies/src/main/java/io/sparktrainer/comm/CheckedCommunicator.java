@@ -12,6 +12,9 @@ import org.jspecify.annotations.Nullable;
 
 /** What every backend shares: checking what is handed in, numbering and counting the calls. */
 abstract class CheckedCommunicator implements Communicator {
+  // A peer that aborts also closes its connections; its reason may arrive a little later.
+  private static final long REASON_MILLISECONDS = 250;
+
   private final int rank;
   private final int worldSize;
   private final AbortSignal abort;
@@ -154,6 +157,27 @@ abstract class CheckedCommunicator implements Communicator {
     calls.merge(kind, 1L, Long::sum);
     bytes.merge(kind, call.bytes(), Long::sum);
     return call;
+  }
+
+  /** What a collective that did not complete throws. */
+  final CollectiveException failure(
+      CollectiveCall call, long startNanos, String found, @Nullable Throwable cause) {
+    return new CollectiveException(
+        "Cannot complete %s (rank %d of %d, after %s): %s."
+            .formatted(call, rank, worldSize, NativeErrors.secondsSince(startNanos), found),
+        cause);
+  }
+
+  /** The same, where native code gave up: because of an abort, or by itself. */
+  final CollectiveException nativeFailure(
+      CollectiveCall call, long startNanos, int timeoutSeconds, @Nullable Throwable cause) {
+    String reason = abort.await(REASON_MILLISECONDS);
+    String found =
+        reason != null
+            ? "the group was aborted by " + reason
+            : "expected every rank to take part within %d s, got: %s"
+                .formatted(timeoutSeconds, NativeErrors.firstLine(cause));
+    return failure(call, startNanos, found, cause);
   }
 
   private void requireOpen(String verb) {

@@ -21,6 +21,13 @@ final class FlatTensors {
     return flat(tensor).narrow(0, start, length);
   }
 
+  /** Whether two tensors share memory. */
+  static boolean overlap(Tensor one, Tensor other) {
+    long start = one.data_ptr().address();
+    long otherStart = other.data_ptr().address();
+    return start < otherStart + other.nbytes() && otherStart < start + one.nbytes();
+  }
+
   /** Copies all elements; the shapes may differ, the numbers of elements not. */
   static void copy(Tensor target, Tensor source) {
     try (var scope = NativeScope.open()) {

@@ -2,6 +2,9 @@ package io.sparktrainer.comm;
 
 import io.sparktrainer.torch.NativeScope;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import org.bytedeco.javacpp.chrono.Milliseconds;
 import org.bytedeco.pytorch.AllgatherOptions;
 import org.bytedeco.pytorch.AllreduceOptions;
@@ -22,6 +25,7 @@ final class GlooGroup implements AutoCloseable {
   private final ProcessGroupGloo group;
   private final GlooRendezvous meeting;
   private final ProcessGroupGloo.Options options;
+  private final ExecutorService worker = Executors.newSingleThreadExecutor(GlooGroup::workerThread);
   private boolean closed;
 
   private GlooGroup(
@@ -72,6 +76,12 @@ final class GlooGroup implements AutoCloseable {
     }
   }
 
+  private static Thread workerThread(Runnable work) {
+    Thread thread = new Thread(work, "spark-trainer Gloo group");
+    thread.setDaemon(true);
+    return thread;
+  }
+
   Work allReduce(Tensor tensor, ReduceOp op) {
     try (var scope = NativeScope.open()) {
       AllreduceOptions options = new AllreduceOptions().reduceOp(nativeOp(op));
@@ -101,6 +111,23 @@ final class GlooGroup implements AutoCloseable {
     }
   }
 
+  Work send(Tensor tensor, int peer, int tag) {
+    try (var scope = NativeScope.open()) {
+      return NativeScope.keep(group.send(new TensorVector(tensor), peer, tag));
+    }
+  }
+
+  Work receive(Tensor tensor, int peer, int tag) {
+    try (var scope = NativeScope.open()) {
+      return NativeScope.keep(group.recv(new TensorVector(tensor), peer, tag));
+    }
+  }
+
+  /** Runs {@code work} on the group's own thread, after what was handed in before. */
+  CompletableFuture<Void> runInOrder(Runnable work) {
+    return CompletableFuture.runAsync(work, worker);
+  }
+
   /** AVG is a sum here; the caller divides. */
   private static org.bytedeco.pytorch.ReduceOp nativeOp(ReduceOp op) {
     return new org.bytedeco.pytorch.ReduceOp(
@@ -122,6 +149,15 @@ final class GlooGroup implements AutoCloseable {
         return;
       }
       closed = true;
+    }
+    // What is under way ends by itself or by its time-out.
+    worker.shutdown();
+    try {
+      worker.awaitTermination(Long.MAX_VALUE, TimeUnit.NANOSECONDS);
+    } catch (InterruptedException e) {
+      // Freeing the group under its own thread would end the process.
+      Thread.currentThread().interrupt();
+      return;
     }
     group.close();
     meeting.close();

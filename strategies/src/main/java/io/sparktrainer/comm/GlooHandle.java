@@ -14,8 +14,6 @@ import org.jspecify.annotations.Nullable;
 final class GlooHandle implements CollectiveHandle {
   // Between two looks at the abort signal and the thread's interrupt flag.
   private static final long POLL_MILLISECONDS = 50;
-  // A peer that aborts also closes its connections; its reason may arrive a little later.
-  private static final long REASON_MILLISECONDS = 250;
 
   /** What is left to do with the tensors once the native work is done. */
   interface Finish {
@@ -101,9 +99,9 @@ final class GlooHandle implements CollectiveHandle {
     if (work.isCompleted()) {
       examineFailedWork(error);
     } else if (reason != null) {
-      fail("the group was aborted by " + reason, null);
+      fail("the group was aborted by " + reason);
     } else if (Thread.currentThread().isInterrupted()) {
-      fail("the thread was interrupted", null);
+      fail("the thread was interrupted");
     }
     // Otherwise only this poll's own time has passed.
   }
@@ -116,27 +114,13 @@ final class GlooHandle implements CollectiveHandle {
     } catch (RuntimeException e) {
       failed = e;
     }
-    String reason = owner.abortSignal().await(REASON_MILLISECONDS);
-    fail(
-        reason != null
-            ? "the group was aborted by " + reason
-            : "expected every rank to take part within %d s, got: %s"
-                .formatted(timeoutSeconds, NativeErrors.firstLine(failed)),
-        failed);
+    failure = owner.nativeFailure(call, startNanos, timeoutSeconds, failed);
+    done = true;
     release();
   }
 
-  private void fail(String found, @Nullable RuntimeException cause) {
-    failure =
-        new CollectiveException(
-            "Cannot complete %s (rank %d of %d, after %s): %s."
-                .formatted(
-                    call,
-                    owner.rank(),
-                    owner.worldSize(),
-                    NativeErrors.secondsSince(startNanos),
-                    found),
-            cause);
+  private void fail(String found) {
+    failure = owner.failure(call, startNanos, found, null);
     done = true;
   }
 

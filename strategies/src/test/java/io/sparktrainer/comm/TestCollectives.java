@@ -148,4 +148,45 @@ class TestCollectives {
           assertThat(arrived.get()).isEqualTo(3);
         });
   }
+
+  /** Longer than the ring's grain, and into the rank's own piece of the input. */
+  @ParameterizedTest
+  @ValueSource(ints = {2, 3})
+  void reduceScattersInPlace(int worldSize) {
+    long piece = 70_001;
+    RankThreads.runConnected(
+        worldSize,
+        group -> {
+          try (var scope = NativeScope.open()) {
+            Tensor apart = Tensors.zeros(DType.FLOAT32, Device.CPU, piece);
+            group
+                .reduceScatter(
+                    apart, input(group.rank(), piece * worldSize, DType.FLOAT32), ReduceOp.AVG)
+                .await();
+            Tensor all = input(group.rank(), piece * worldSize, DType.FLOAT32);
+            Tensor own = all.narrow(0, piece * group.rank(), piece);
+            group.reduceScatter(own, all, ReduceOp.AVG).await();
+            float[] expected = expected(ReduceOp.AVG, worldSize, group.rank() * piece, (int) piece);
+            assertThat(Tensors.toFloats(apart)).containsExactly(expected, within(1e-6f));
+            assertThat(Tensors.toFloats(own)).containsExactly(expected, within(1e-6f));
+          }
+        });
+  }
+
+  @Test
+  void movesEmptyTensors() {
+    RankThreads.runConnected(
+        2,
+        group -> {
+          try (var scope = NativeScope.open()) {
+            Tensor none = Tensors.zeros(DType.FLOAT32, Device.CPU, 0);
+            Tensor alsoNone = Tensors.zeros(DType.FLOAT32, Device.CPU, 0);
+            group.allReduce(none, ReduceOp.AVG).await();
+            group.reduceScatter(none, alsoNone, ReduceOp.SUM).await();
+            group.allGather(none, alsoNone).await();
+            group.broadcast(none, 1).await();
+            assertThat(none.numel()).isZero();
+          }
+        });
+  }
 }

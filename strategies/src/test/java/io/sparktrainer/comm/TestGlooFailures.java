@@ -61,6 +61,16 @@ class TestGlooFailures {
                 .hasMessageContaining("expected every rank to take part within 3 s");
             assertThat(secondsSince(start)).isBetween(2.5, 8.0);
             assertThatThrownBy(handle::await).hasMessageContaining("#1");
+            assertThatThrownBy(
+                    () ->
+                        group
+                            .reduceScatter(
+                                Tensors.zeros(DType.FLOAT32, Device.CPU, 4),
+                                Tensors.zeros(DType.FLOAT32, Device.CPU, 8),
+                                ReduceOp.SUM)
+                            .await())
+                .isInstanceOf(CollectiveException.class)
+                .hasMessageContaining("Cannot complete reduce-scatter #2 of float32[8], sum");
             waited.countDown();
           }
         });
@@ -114,10 +124,19 @@ class TestGlooFailures {
           Communicator group = GlooCommunicator.connect(rendezvous);
           if (rendezvous.rank() == 0) {
             CollectiveHandle handle = group.barrier();
+            CollectiveHandle ring =
+                group.reduceScatter(
+                    Tensors.zeros(DType.FLOAT32, Device.CPU, 4),
+                    Tensors.zeros(DType.FLOAT32, Device.CPU, 8),
+                    ReduceOp.SUM);
             Thread killer = new Thread(() -> group.abort("task killed"));
             killer.start();
             assertThatThrownBy(handle::await).hasMessageContaining("rank 0 of 2: task killed");
             assertThat(handle.isDone()).isTrue();
+            assertThatThrownBy(ring::await)
+                .hasMessageContaining("Cannot complete reduce-scatter #1")
+                .hasMessageContaining("rank 0 of 2: task killed");
+            assertThat(ring.isDone()).isTrue();
             killer.join();
             ended.countDown();
           } else {
