@@ -3,12 +3,15 @@ package io.sparktrainer.nn;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch.MemoryFormat;
 
 /**
  * Two-dimensional convolution with bias: input [n, in, h, w], weight [out, in, kernel, kernel],
  * output [n, out, (h + 2 padding - kernel) / stride + 1, ...].
  */
 public final class Conv2d extends Block {
+  private static final int CHANNELS_AT_ONCE = 16;
+
   private final Tensor weight;
   private final Tensor bias;
   private final long[] stride;
@@ -28,7 +31,25 @@ public final class Conv2d extends Block {
 
   @Override
   protected Tensor forward(Tensor... inputs) {
+    return gradientReadsBeyondChannels(inputs[0])
+        ? convolve(inputs[0].contiguous(MemoryFormat.ChannelsLast)).contiguous()
+        : convolve(inputs[0]);
+  }
+
+  private Tensor convolve(Tensor input) {
     return torch.conv2d(
-        inputs[0], weight, new TensorOptional(bias), stride, padding, new long[] {1, 1}, 1);
+        input, weight, new TensorOptional(bias), stride, padding, new long[] {1, 1}, 1);
+  }
+
+  /**
+   * On the CPU, libtorch 2.10's kernel for the gradient of the input handles channels in sixteens.
+   * Where their number is none, it multiplies memory that it has not written by zero, and the
+   * gradient is NaN whenever a NaN lies there. The kernel for channels-last inputs does not. (One
+   * channel is the same in both layouts; but it is an image's, whose gradient nobody wants.)
+   */
+  private boolean gradientReadsBeyondChannels(Tensor input) {
+    return input.is_cpu()
+        && input.requires_grad()
+        && (weight.size(0) % CHANNELS_AT_ONCE != 0 || weight.size(1) % CHANNELS_AT_ONCE != 0);
   }
 }
