@@ -9,27 +9,32 @@ import org.bytedeco.pytorch.Tensor;
 /**
  * First values of parameters, drawn from the calling thread's {@link Rng}: PyTorch's default
  * distributions, so that a model starts as its PyTorch twin would.
+ *
+ * <p>Each returns the one owning handle to its tensor, so that closing it frees the memory even
+ * where no scope is open.
  */
 public final class Init {
   private Init() {}
 
   /** Uniform in [-bound, bound), float32. */
   public static Tensor uniform(double bound, long... shape) {
-    return Tensors.empty(DType.FLOAT32, Device.CPU, shape)
-        .uniform_(-bound, bound, Rng.generator())
-        .detach();
+    Tensor tensor = Tensors.empty(DType.FLOAT32, Device.CPU, shape);
+    tensor.uniform_(-bound, bound, Rng.generator());
+    return tensor;
   }
 
   /** Normal with mean 0, float32. */
   public static Tensor normal(double standardDeviation, long... shape) {
-    return Tensors.empty(DType.FLOAT32, Device.CPU, shape)
-        .normal_(0, standardDeviation, Rng.generator())
-        .detach();
+    Tensor tensor = Tensors.empty(DType.FLOAT32, Device.CPU, shape);
+    tensor.normal_(0, standardDeviation, Rng.generator());
+    return tensor;
   }
 
   /** {@code shape} filled with {@code value}, float32. */
   public static Tensor constant(double value, long... shape) {
-    return Tensors.empty(DType.FLOAT32, Device.CPU, shape).fill_(Tensors.scalar(value)).detach();
+    Tensor tensor = Tensors.empty(DType.FLOAT32, Device.CPU, shape);
+    tensor.fill_(Tensors.scalar(value));
+    return tensor;
   }
 
   /**
