@@ -11,8 +11,8 @@ import com.tngtech.archunit.junit.ArchTest;
 import com.tngtech.archunit.lang.ArchRule;
 
 /**
- * Who may use whom: torch below, then nn, optim, comm and checkpoint, then strategy, the strategies,
- * the planner, and engine on top.
+ * Who may use whom: torch below, then nn, optim, comm and checkpoint, then strategy, the
+ * strategies, the planner, and engine on top.
  */
 @AnalyzeClasses(packages = "io.sparktrainer", importOptions = DoNotIncludeTests.class)
 class TestArchitecture {
