@@ -16,6 +16,7 @@ import io.sparktrainer.spark.testing.SparkTest;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkConf;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -100,6 +101,21 @@ class TestBadInput {
         .isInstanceOf(StageFailedException.class)
         .hasMessage(
             "Cannot start the training: expected 3 slots, one per rank, got 2 on master local[2] (0 executors of 1 per task). Use --master local[3] or fewer workers.");
+  }
+
+  /** Spark itself would let a local master pass, and surprise whoever moves to a cluster. */
+  @Test
+  void dynamicAllocation() {
+    SparkConf conf = spark.sparkContext().conf();
+    conf.set("spark.dynamicAllocation.enabled", "true");
+    try {
+      assertThatThrownBy(() -> fit(config(), rows))
+          .isInstanceOf(StageFailedException.class)
+          .hasMessage(
+              "Cannot start the training: expected a fixed set of executors, got spark.dynamicAllocation.enabled=true. A barrier stage needs all its slots at once; set spark.dynamicAllocation.enabled=false and spark.executor.instances.");
+    } finally {
+      conf.set("spark.dynamicAllocation.enabled", "false");
+    }
   }
 
   @Test

@@ -11,7 +11,8 @@ final class ErrorReport implements IExecutionExceptionHandler {
   @Override
   public int handleExecutionException(
       Exception failure, CommandLine commandLine, ParseResult arguments) {
-    if (arguments.hasMatchedOption("--verbose")) {
+    // The arguments handed in are those of spark-train itself, not of its command.
+    if (commandLine.getParseResult().hasMatchedOption("--verbose")) {
       failure.printStackTrace(commandLine.getErr());
     } else {
       String message = failure.getMessage();
