@@ -29,13 +29,19 @@ final class Reports implements MetricSink, AutoCloseable {
 
   private final TrainerConfig config;
   private final RunFolder folder;
+  private final @Nullable String strategyReason;
   private final @Nullable ConsoleProgress console;
   private final @Nullable JsonLines lines;
   private final Set<Integer> epochsSeen = new HashSet<>();
   private @Nullable MetricsServer server;
 
-  private Reports(TrainerConfig config, RunFolder folder, @Nullable JsonLines lines) {
+  private Reports(
+      TrainerConfig config,
+      RunFolder folder,
+      @Nullable String strategyReason,
+      @Nullable JsonLines lines) {
     this.config = config;
+    this.strategyReason = strategyReason;
     this.folder = folder;
     this.lines = lines;
     this.console =
@@ -49,9 +55,11 @@ final class Reports implements MetricSink, AutoCloseable {
   }
 
   /**
+   * @param strategyReason why {@code auto} took the strategy, if it did
    * @throws IllegalArgumentException if the run folder cannot be written
    */
-  static Reports open(SparkContext spark, TrainerConfig config, RunFolder folder) {
+  static Reports open(
+      SparkContext spark, TrainerConfig config, RunFolder folder, @Nullable String strategyReason) {
     JsonLines lines = null;
     try {
       if (config.metrics().jsonl()) {
@@ -61,7 +69,7 @@ final class Reports implements MetricSink, AutoCloseable {
       throw new IllegalArgumentException(
           "Cannot write %s: %s.".formatted(folder.path(RunFolder.METRICS), e), e);
     }
-    Reports reports = new Reports(config, folder, lines);
+    Reports reports = new Reports(config, folder, strategyReason, lines);
     if (config.metrics().console() || config.metrics().jsonl()) {
       reports.listen(spark.conf(), spark.isLocal());
     }
@@ -71,6 +79,9 @@ final class Reports implements MetricSink, AutoCloseable {
   /** Says what is about to start. */
   void announce(PreparedData data) {
     if (console != null) {
+      if (strategyReason != null) {
+        System.out.println("strategy auto: " + strategyReason);
+      }
       System.out.printf(
           Locale.ROOT,
           "strategy %s, %d %s, %,d training rows, %,d test rows, run folder %s%n",
@@ -125,6 +136,7 @@ final class Reports implements MetricSink, AutoCloseable {
     TrainingResult result =
         new TrainingResult(
             config.device().strategy().name(),
+            strategyReason,
             outcome.epochs(),
             outcome.ranks().stream().map(TrainingResult.Participant::of).toList(),
             outcome.parameters(),

@@ -6,11 +6,16 @@ import io.sparktrainer.spark.barrier.BarrierStage;
 import io.sparktrainer.spark.barrier.StageOptions;
 import io.sparktrainer.spark.config.DataSource;
 import io.sparktrainer.spark.config.TrainerConfig;
+import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.plan.Plan;
 import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Trains a model on the rows of a DataFrame, inside one barrier stage of the running Spark
@@ -31,10 +36,18 @@ public final class SparkTrainer {
 
   private static final int DEFAULT_SLOT_WAIT_SECONDS = 20;
 
+  private static final Logger LOG = LoggerFactory.getLogger(SparkTrainer.class);
+
   private final TrainerConfig config;
+  private final @Nullable String strategyReason;
 
   public SparkTrainer(TrainerConfig config) {
+    this(config, null);
+  }
+
+  private SparkTrainer(TrainerConfig config, @Nullable String strategyReason) {
     this.config = config;
+    this.strategyReason = strategyReason;
   }
 
   /**
@@ -62,6 +75,12 @@ public final class SparkTrainer {
    *     step
    */
   public TrainingResult fit(Dataset<Row> frame) {
+    if (config.device().strategy() instanceof StrategySpec.Auto) {
+      Plan plan = new TrainingPlan(config).of(frame);
+      StrategySpec resolved = plan.resolve();
+      LOG.info("Strategy auto is {}: {}", resolved, plan.reason());
+      return new SparkTrainer(config.withStrategy(resolved), plan.reason()).fit(frame);
+    }
     long start = System.nanoTime();
     SparkContext spark = frame.sparkSession().sparkContext();
     int workers = config.workers();
@@ -78,11 +97,11 @@ public final class SparkTrainer {
     data.materialize();
     ModelShape shape = DataPlan.shape(config, frame, data.schema());
     Models.check(config.model(), shape);
-    String yaml = config.toYaml();
+    String yaml = yaml();
     RunFolder folder =
         RunFolder.create(
             config.output(), frame.sparkSession().sessionState().newHadoopConf(), yaml);
-    try (Reports reports = Reports.open(spark, config, folder)) {
+    try (Reports reports = Reports.open(spark, config, folder, strategyReason)) {
       reports.announce(data);
       TrainingProgram program =
           new TrainingProgram(yaml, shape, data.reader(), folder, reports.address());
@@ -91,5 +110,11 @@ public final class SparkTrainer {
       double seconds = (System.nanoTime() - start) / 1e9;
       return reports.finish(outcome, seconds);
     }
+  }
+
+  private String yaml() {
+    String comment =
+        strategyReason == null ? "" : "# strategy auto: %s%n".formatted(strategyReason);
+    return comment + config.toYaml();
   }
 }

@@ -11,6 +11,7 @@ import org.jspecify.annotations.Nullable;
  * What came out of a training.
  *
  * @param strategy name of the parallel strategy
+ * @param strategyReason why {@code auto} took it; null where the configuration names it
  * @param epochs figures of each epoch, over all ranks
  * @param ranks who trained, by rank
  * @param parameters elements of the model's parameters
@@ -21,6 +22,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record TrainingResult(
     String strategy,
+    @Nullable String strategyReason,
     List<EpochMetrics> epochs,
     List<Participant> ranks,
     long parameters,

@@ -6,6 +6,9 @@ import io.sparktrainer.checkpoint.Safetensors;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.testing.Frames;
 import io.sparktrainer.spark.testing.SparkTest;
+import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.FsdpOptions;
+import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.nio.file.Files;
@@ -46,5 +49,26 @@ class TestTrainingLocally {
           .containsExactlyInAnyOrder("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias");
       assertThat(Tensors.shape(tensors.get("fc1.weight"))).containsExactly(16, 2);
     }
+  }
+
+  @Test
+  void autoIsResolvedBeforeTheRanksStart(SparkSession spark) throws Exception {
+    TrainerConfig config =
+        Configs.ddp(2, folder)
+            .strategy(new StrategySpec.Auto(2, DdpOptions.defaults(), FsdpOptions.defaults()))
+            .build();
+
+    TrainingResult result = new SparkTrainer(config).fit(Frames.halves(spark, 400));
+
+    assertThat(result.strategy()).isEqualTo("none");
+    assertThat(result.ranks()).hasSize(1);
+    assertThat(result.strategyReason())
+        .startsWith("under 1 billion parameters? yes (82 parameters), fits one device? yes (")
+        .endsWith(": chosen");
+    String yaml = Files.readString(folder.resolve("config.yaml"));
+    assertThat(yaml).startsWith("# strategy auto: " + result.strategyReason());
+    assertThat(TrainerConfig.parse(yaml)).isEqualTo(config.withStrategy(new StrategySpec.None(0)));
+    assertThat(Files.readString(folder.resolve("result.json")))
+        .contains("\"strategyReason\" : \"" + result.strategyReason());
   }
 }

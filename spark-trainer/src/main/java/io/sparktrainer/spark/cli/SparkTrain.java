@@ -9,7 +9,7 @@ import picocli.CommandLine.HelpCommand;
     name = "spark-train",
     description = "Trains PyTorch models inside Spark, without Python.",
     synopsisSubcommandLabel = "COMMAND",
-    subcommands = {TrainCommand.class, HelpCommand.class})
+    subcommands = {TrainCommand.class, PlanCommand.class, HelpCommand.class})
 public final class SparkTrain {
   private SparkTrain() {}
 

@@ -26,7 +26,8 @@ final class DdpVariant implements Variant<StrategySpec> {
     return section.build(() -> new StrategySpec.Ddp(Math.toIntExact(workers), options));
   }
 
-  private static @Nullable DdpOptions options(Section section) {
+  /** Reads {@code ddp}; null after a mistake was reported. */
+  static @Nullable DdpOptions options(Section section) {
     DdpOptions defaults = DdpOptions.defaults();
     DdpOptions.Builder builder =
         DdpOptions.builder()
@@ -47,15 +48,20 @@ final class DdpVariant implements Variant<StrategySpec> {
     if (!(value instanceof StrategySpec.Ddp ddp)) {
       return null;
     }
-    Map<String, @Nullable Object> options = new LinkedHashMap<>();
-    options.put("bucket_cap_mb", ddp.options().bucketCapMb());
-    options.put("gradient_as_bucket_view", ddp.options().gradientAsBucketView());
-    options.put("static_graph", ddp.options().staticGraph());
-    options.put("find_unused_parameters", ddp.options().findUnusedParameters());
-    options.put("broadcast_buffers", ddp.options().broadcastBuffers());
     Map<String, @Nullable Object> keys = new LinkedHashMap<>();
     keys.put("workers", ddp.workers());
-    keys.put("ddp", options);
+    keys.put("ddp", write(ddp.options()));
     return keys;
+  }
+
+  /** The keys of {@code ddp}. */
+  static Map<String, @Nullable Object> write(DdpOptions value) {
+    Map<String, @Nullable Object> options = new LinkedHashMap<>();
+    options.put("bucket_cap_mb", value.bucketCapMb());
+    options.put("gradient_as_bucket_view", value.gradientAsBucketView());
+    options.put("static_graph", value.staticGraph());
+    options.put("find_unused_parameters", value.findUnusedParameters());
+    options.put("broadcast_buffers", value.broadcastBuffers());
+    return options;
   }
 }

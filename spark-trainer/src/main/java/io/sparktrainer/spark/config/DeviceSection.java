@@ -15,8 +15,12 @@ final class DeviceSection {
   private static final Variants<StrategySpec> STRATEGIES =
       new Variants<>(
           "strategy",
-          List.of(new NoneVariant(), new DpVariant(), new DdpVariant(), new FsdpVariant()),
-          "auto");
+          List.of(
+              new NoneVariant(),
+              new DpVariant(),
+              new DdpVariant(),
+              new FsdpVariant(),
+              new AutoVariant()));
 
   /** Keys of {@code device.parallel} that belong to some strategies only. */
   private static final List<String> STRATEGY_KEYS =

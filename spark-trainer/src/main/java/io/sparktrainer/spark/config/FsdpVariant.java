@@ -28,7 +28,8 @@ final class FsdpVariant implements Variant<StrategySpec> {
     return section.build(() -> new StrategySpec.Fsdp(Math.toIntExact(workers), options));
   }
 
-  private static @Nullable FsdpOptions options(Section section) {
+  /** Reads {@code fsdp}; null after a mistake was reported. */
+  static @Nullable FsdpOptions options(Section section) {
     FsdpOptions defaults = FsdpOptions.defaults();
     FsdpOptions.Builder builder =
         FsdpOptions.builder()
@@ -55,7 +56,14 @@ final class FsdpVariant implements Variant<StrategySpec> {
     if (!(value instanceof StrategySpec.Fsdp fsdp)) {
       return null;
     }
-    FsdpOptions options = fsdp.options();
+    Map<String, @Nullable Object> keys = new LinkedHashMap<>();
+    keys.put("workers", fsdp.workers());
+    keys.put("fsdp", write(fsdp.options()));
+    return keys;
+  }
+
+  /** The keys of {@code fsdp}. */
+  static Map<String, @Nullable Object> write(FsdpOptions options) {
     Map<String, @Nullable Object> written = new LinkedHashMap<>();
     written.put("sharding_strategy", options.shardingStrategy().name());
     written.put("shard_group_size", options.shardGroupSize());
@@ -65,9 +73,6 @@ final class FsdpVariant implements Variant<StrategySpec> {
     written.put("cpu_offload", options.cpuOffload());
     written.put("accumulate_sharded", options.accumulateSharded());
     written.put("wrap", WrapVariants.write(options.wrapPolicy()));
-    Map<String, @Nullable Object> keys = new LinkedHashMap<>();
-    keys.put("workers", fsdp.workers());
-    keys.put("fsdp", written);
-    return keys;
+    return written;
   }
 }

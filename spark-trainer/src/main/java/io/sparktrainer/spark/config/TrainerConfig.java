@@ -73,6 +73,20 @@ public record TrainerConfig(
     return ConfigWriter.write(this);
   }
 
+  /** The same training with another strategy. */
+  public TrainerConfig withStrategy(StrategySpec strategy) {
+    return new TrainerConfig(
+        device.withStrategy(strategy),
+        data,
+        model,
+        loss,
+        optimizer,
+        schedule,
+        training,
+        metrics,
+        output);
+  }
+
   /** How many ranks train together. */
   public int workers() {
     return device.strategy().workers();

@@ -1,6 +1,7 @@
 package io.sparktrainer.spark.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -13,6 +14,7 @@ import picocli.CommandLine;
 /** What ends before Spark starts. */
 class TestSparkTrain {
   private final StringWriter err = new StringWriter();
+  private final StringWriter out = new StringWriter();
 
   @Test
   void wrongUsageIsTwo() {
@@ -47,8 +49,62 @@ class TestSparkTrain {
     assertThat(err.toString()).contains("\tat io.sparktrainer.spark.cli.TrainCommand");
   }
 
+  @Test
+  void planShowsThePathAndATable(@TempDir Path folder) throws Exception {
+    Path file =
+        Files.writeString(
+            folder.resolve("train.yaml"),
+            """
+            device: {parallel: {strategy: auto, workers: 4}}
+            data: {features: [x], shape: [8], label: y}
+            model: {type: mlp, hidden: [16], outputs: 2}
+            """);
+
+    assertThat(run("plan", "--config", file.toString(), "--memory", "2GiB")).isZero();
+
+    assertThat(err.toString()).isEmpty();
+    assertThat(out.toString().lines())
+        .contains("  machines     4 ranks on 1 host, 2.00 GiB of cpu memory for each")
+        .anyMatch(line -> line.matches("  under 1 billion parameters\\?  178 parameters +yes"))
+        .anyMatch(line -> line.matches("  fits one device\\? .* 8.00 GiB available +yes"))
+        .anyMatch(line -> line.matches("  ddp, gradient_as_bucket_view .* yes .*"))
+        .anyMatch(line -> line.startsWith("Chosen: none ("));
+  }
+
+  @Test
+  void planOfAModelBeyondAnyMemoryIsNoFailure(@TempDir Path folder) throws Exception {
+    Path file =
+        Files.writeString(
+            folder.resolve("train.yaml"),
+            """
+            device: {parallel: {strategy: auto, workers: 8}, mixed_precision: bf16}
+            data: {features: [tokens], label: next}
+            model: {type: gpt, vocab: 128000, context: 8192, width: 8192, heads: 64, layers: 84}
+            training: {batch_size: 1}
+            """);
+
+    assertThat(run("plan", "--config", file.toString(), "--memory", "1GiB", "--hosts", "2"))
+        .isZero();
+
+    assertThat(out.toString())
+        .contains("69.82 billion parameters")
+        .contains("85, the largest 2.16 billion parameters (outside blocks)")
+        .contains("estimated from the shapes of matrices, not measured")
+        .contains("Chosen: nothing (under 1 billion parameters? no");
+  }
+
+  @Test
+  void memoryIsASize() {
+    assertThat(PlanCommand.bytes("1.5GiB")).isEqualTo(3L << 29);
+    assertThat(PlanCommand.bytes("24 MiB")).isEqualTo(24L << 20);
+    assertThatThrownBy(() -> PlanCommand.bytes("5"))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessage("Cannot use --memory 5: expected a size such as 512MiB, 24GiB or 1.5TiB.");
+  }
+
   private int run(String... args) {
     CommandLine commandLine = SparkTrain.commandLine();
+    commandLine.setOut(new PrintWriter(out, true));
     commandLine.setErr(new PrintWriter(err, true));
     return commandLine.execute(args);
   }

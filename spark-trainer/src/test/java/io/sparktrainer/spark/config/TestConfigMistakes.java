@@ -43,7 +43,7 @@ class TestConfigMistakes {
     assertThat(exception.problems())
         .extracting(problem -> problem.toString().replace(file.toString(), "train.yaml"))
         .containsExactly(
-            "device.parallel.strategy (train.yaml:2): expected one of none, dp, ddp, fsdp, got 'dpp'. Did you mean dp?",
+            "device.parallel.strategy (train.yaml:2): expected one of none, dp, ddp, fsdp, auto, got 'dpp'. Did you mean dp?",
             "data.label (train.yaml:4): expected the label column, got nothing.",
             "data.lable (train.yaml:5): unknown key. Did you mean label? Allowed here: source, options, path, shape, validation, shuffle, balance, nulls, nans, memory_budget_mb, seed, features, label.",
             "model.hidden (train.yaml:6): expected a list of whole numbers of at least 1, got 'zero'.",

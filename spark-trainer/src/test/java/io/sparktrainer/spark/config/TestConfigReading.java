@@ -270,4 +270,31 @@ class TestConfigReading {
         .isEqualTo(new RowOptions(MissingValues.fill(-1), MissingValues.drop(), Balance.PAD, 64));
     assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
   }
+
+  @Test
+  void autoKeepsTheOptionsOfWhatMayBeChosen() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            device:
+              parallel:
+                strategy: auto
+                workers: 4
+                ddp: {static_graph: true}
+                fsdp: {sharding_strategy: SHARD_GRAD_OP, wrap: {policy: model}}
+            data: {features: [x], label: y}
+            model: mlp
+            """);
+
+    assertThat(config.device().strategy())
+        .isEqualTo(
+            new StrategySpec.Auto(
+                4,
+                DdpOptions.builder().staticGraph(true).build(),
+                FsdpOptions.builder()
+                    .shardingStrategy(ShardingStrategy.SHARD_GRAD_OP)
+                    .wrapPolicy(new WrapPolicy.WholeModel())
+                    .build()));
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+  }
 }

@@ -1,0 +1,115 @@
+package io.sparktrainer.spark;
+
+import io.sparktrainer.data.Datasets;
+import io.sparktrainer.data.TensorSchema;
+import io.sparktrainer.data.TensorSpec;
+import io.sparktrainer.nn.Losses;
+import io.sparktrainer.spark.config.DataSource;
+import io.sparktrainer.spark.config.ModelSpec;
+import io.sparktrainer.spark.config.TrainerConfig;
+import io.sparktrainer.strategy.plan.Machines;
+import io.sparktrainer.strategy.plan.Plan;
+import java.util.List;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What each strategy would take for a training, without running it. Of the data it needs the schema
+ * at most, and not even that where the configuration gives {@code data.shape}, or the model is a
+ * gpt.
+ */
+public final class TrainingPlan {
+  /** Classes of a label that nobody has counted; more cost little. */
+  private static final int ASSUMED_CLASSES = 2;
+
+  private final TrainerConfig config;
+  private @Nullable Integer hosts;
+  private @Nullable Long bytesPerRank;
+
+  public TrainingPlan(TrainerConfig config) {
+    this.config = config;
+  }
+
+  /** Plans for this many hosts instead of those that Spark has. */
+  public TrainingPlan hosts(int count) {
+    this.hosts = count;
+    return this;
+  }
+
+  /** Plans with this much memory per rank instead of its share of what is free. */
+  public TrainingPlan bytesPerRank(long bytes) {
+    this.bytesPerRank = bytes;
+    return this;
+  }
+
+  /** Whether the configuration leaves open what only the data's schema tells. */
+  public boolean needsData() {
+    return config.data().shape().isEmpty() && !(config.model() instanceof ModelSpec.Gpt);
+  }
+
+  /**
+   * Plans from the configuration alone, for this machine unless told otherwise.
+   *
+   * @throws IllegalStateException if that needs the data
+   * @throws IllegalArgumentException if the model or the machines don't allow it
+   */
+  public Plan withoutData() {
+    if (needsData()) {
+      throw new IllegalStateException(
+          "Cannot plan without the data: expected data.shape, got none.");
+    }
+    List<Long> row =
+        config.data().shape().isEmpty() && config.model() instanceof ModelSpec.Gpt gpt
+            ? List.of((long) gpt.sizes().context())
+            : config.data().shape().stream().map(Integer::longValue).toList();
+    return plan(new ModelShape(List.of(row), outputs(null)), Cluster.local(config.workers()));
+  }
+
+  /**
+   * Plans with the schema of the data that the configuration names.
+   *
+   * @throws IllegalArgumentException if there is no such data, or the model or the machines don't
+   *     allow it
+   */
+  public Plan of(SparkSession session) {
+    DataSource source = config.data().source();
+    if (source == null) {
+      throw new IllegalArgumentException(
+          "Cannot plan: expected data.source and data.path, or data.shape, got neither.");
+    }
+    return of(DataFrames.read(session, source));
+  }
+
+  /** Plans with the schema of {@code frame}. */
+  Plan of(Dataset<Row> frame) {
+    TensorSchema schema = Datasets.prepare(frame, DataPlan.spec(config), config.workers()).schema();
+    List<List<Long>> inputs = schema.inputs().stream().map(TensorSpec::rowShape).toList();
+    return plan(
+        new ModelShape(inputs, outputs(schema.label())),
+        Cluster.of(frame.sparkSession().sparkContext(), config.workers()));
+  }
+
+  private long outputs(@Nullable TensorSpec label) {
+    Integer configured = config.model().outputs();
+    if (configured != null) {
+      return configured;
+    }
+    if (config.loss() == Losses.CROSS_ENTROPY) {
+      return ASSUMED_CLASSES;
+    }
+    return label == null ? 1 : label.rowElements();
+  }
+
+  private Plan plan(ModelShape shape, Machines found) {
+    int planned = hosts == null ? found.hosts() : hosts;
+    Machines machines =
+        new Machines(
+            found.type(),
+            bytesPerRank == null ? found.deviceBytes() : bytesPerRank,
+            planned,
+            found.ranks());
+    return new StrategyPlans(config, shape).plan(machines);
+  }
+}
