@@ -10,6 +10,7 @@ import io.sparktrainer.strategy.dp.DpStrategy;
 import io.sparktrainer.strategy.fsdp.FsdpStrategy;
 import io.sparktrainer.strategy.single.SingleStrategy;
 import io.sparktrainer.torch.Device;
+import io.sparktrainer.torch.NativeScope;
 import java.util.function.Supplier;
 
 /** Makes one rank's side of the strategy that a specification names. */
@@ -38,19 +39,26 @@ public final class Strategies {
       Communicator communicator,
       ComputeOptions options) {
     if (spec instanceof StrategySpec.Ddp ddp) {
-      return new DdpStrategy(model.get(), communicator, ddp.options(), options);
+      return new DdpStrategy(build(model), communicator, ddp.options(), options);
     }
     if (spec instanceof StrategySpec.Dp dp) {
       return new DpStrategy(model, communicator, dp, options);
     }
     if (spec instanceof StrategySpec.Fsdp fsdp) {
-      return new FsdpStrategy(model.get(), communicator, fsdp.options(), options);
+      return new FsdpStrategy(build(model), communicator, fsdp.options(), options);
     }
     if (spec instanceof StrategySpec.Auto) {
       throw new IllegalArgumentException(
           "Cannot make a strategy of auto: expected the one that a plan has resolved it to.");
     }
-    return single(spec, model.get(), communicator, options);
+    return single(spec, build(model), communicator, options);
+  }
+
+  /** In a scope, so that what the parameters started as is freed when a strategy replaces it. */
+  private static Block build(Supplier<? extends Block> model) {
+    try (var scope = NativeScope.open()) {
+      return model.get();
+    }
   }
 
   private static SingleStrategy single(

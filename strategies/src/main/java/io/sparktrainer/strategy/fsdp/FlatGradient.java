@@ -108,6 +108,16 @@ final class FlatGradient implements AutoCloseable {
     return state;
   }
 
+  /**
+   * Makes sure that the memory for the shard exists. Between the short-lived tensors of a backward
+   * pass, memory that stays would leave holes that the system doesn't get back.
+   */
+  void prepare() {
+    if (shard == null && isNeeded()) {
+      allocate();
+    }
+  }
+
   /** Lets backward add gradients up here, to what this step has added up already. */
   void attach() {
     if (state == State.ATTACHED) {

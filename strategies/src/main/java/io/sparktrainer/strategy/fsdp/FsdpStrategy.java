@@ -142,7 +142,10 @@ public final class FsdpStrategy extends ReplicaStrategy {
 
   @Override
   protected void beforeForward(GradientSync sync) {
-    flats.forEach(flat -> flat.gradient().refreshTrainable());
+    for (FlatParameter flat : flats) {
+      flat.gradient().refreshTrainable();
+      flat.gradient().prepare();
+    }
     driver.beginForward();
   }
 

@@ -74,6 +74,11 @@ final class GatherQueue {
     return position.getOrDefault(unit, -1) >= next;
   }
 
+  /** Whether the pass gathers {@code unit} after {@code other}. */
+  boolean comesAfter(ShardedUnit unit, ShardedUnit other) {
+    return position.getOrDefault(unit, -1) > position.getOrDefault(other, -1);
+  }
+
   /** All gathers of the pass so far, in order. */
   List<ShardedUnit> issued() {
     return List.copyOf(issued);

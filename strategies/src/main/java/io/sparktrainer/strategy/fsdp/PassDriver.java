@@ -92,14 +92,17 @@ final class PassDriver implements AutoCloseable {
           "Cannot call %s (%s): expected to be in forwardBackward() or predict() of fsdp, where its parameters are gathered. Call those instead of the block."
               .formatted(block, unit));
     }
+    if (phase == Phase.BACKWARD) {
+      throw new IllegalStateException(
+          "%s of fsdp is inside a checkpointed block and not checkpointed itself. Checkpoint units or parts of them, or let the outer block be the unit"
+              .formatted(unit));
+    }
     try (var scope = NativeScope.open();
         var off = Gradients.off()) {
       gathers.require(unit);
-      if (phase != Phase.BACKWARD) {
-        log.begin(unit);
-        if (options.forwardPrefetch()) {
-          gathers.startAfter(unit, reach());
-        }
+      log.begin(unit);
+      if (options.forwardPrefetch()) {
+        gathers.startAfter(unit, reach());
       }
     }
   }
@@ -129,14 +132,12 @@ final class PassDriver implements AutoCloseable {
     if (unit.isRoot() && options.mixedPrecision().paramDtype() != null) {
       output = isLowPrecision(output) ? output.to(DType.FLOAT32.scalarType()) : output;
     }
-    if (phase != Phase.INFERENCE && GradMode.is_enabled() && output.requires_grad()) {
+    if (phase == Phase.FORWARD && GradMode.is_enabled() && output.requires_grad()) {
       // A node of its own: its hook comes before any other that waits for this output's gradient.
       output = output.view_as(output);
       output.register_hook(hook(log.end(unit)));
     }
-    if (phase != Phase.BACKWARD
-        && !unit.isRoot()
-        && options.shardingStrategy().freesAfterForward()) {
+    if (!unit.isRoot() && options.shardingStrategy().freesAfterForward()) {
       unit.reshard();
     }
     return output;
@@ -164,11 +165,6 @@ final class PassDriver implements AutoCloseable {
     boolean reduces = sync == GradientSync.REDUCE || options.accumulateSharded();
     gathers.begin(order.backward());
     reductions.begin(reduces ? order.reduction() : List.of());
-    for (ShardedUnit unit : units) {
-      if (!log.wasCalled(unit)) {
-        reductions.complete(unit);
-      }
-    }
   }
 
   /** Takes part in the gathers of units that only other ranks use. */
@@ -202,7 +198,7 @@ final class PassDriver implements AutoCloseable {
       reductions.throttle(0);
     }
     gathers.require(unit);
-    freeUncalled();
+    passOverUncalled(unit);
     if (options.backwardPrefetch() == BackwardPrefetch.BACKWARD_PRE) {
       gathers.startAfter(unit, reach());
     }
@@ -210,14 +206,14 @@ final class PassDriver implements AutoCloseable {
     unit.gradients().forEach(FlatGradient::attach);
   }
 
-  /** Units that were only gathered because other ranks may use them. */
-  private void freeUncalled() {
-    if (staysUnsharded) {
-      return;
-    }
-    for (ShardedUnit unit : units) {
-      if (!log.wasCalled(unit)) {
-        unit.reshard();
+  /**
+   * Completes units that this rank left out, as if their backward had been now. Not earlier: a rank
+   * that waits for their reduction must have taken part in their gather.
+   */
+  private void passOverUncalled(ShardedUnit reached) {
+    for (ShardedUnit unit : order.reduction()) {
+      if (!log.wasCalled(unit) && !gathers.comesAfter(unit, reached)) {
+        complete(unit);
       }
     }
   }
@@ -303,7 +299,9 @@ final class PassDriver implements AutoCloseable {
 
     @Override
     public void call(TensorBase gradient) {
-      try (var scope = NativeScope.open();
+      // The argument belongs to the scope around backward, which would keep it until the step ends.
+      try (gradient;
+          var scope = NativeScope.open();
           var off = Gradients.off()) {
         beforeBackward(entry);
       } catch (RuntimeException e) {

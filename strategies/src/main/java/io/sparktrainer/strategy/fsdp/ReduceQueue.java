@@ -69,9 +69,9 @@ final class ReduceQueue {
   }
 
   /**
-   * Waits until the memory of all whole gradients but {@code count} is free again. Peers that left
-   * out other units than this rank may need a gather of this rank before they reduce, so the wait
-   * is bounded, and a pass in which it was in vain does without.
+   * Waits until the memory of all whole gradients but {@code count} is free again. Peers that run
+   * units in another order may need a gather of this rank before they reduce, so the wait is
+   * bounded, and a pass in which it was in vain does without.
    */
   void throttle(int count) {
     long deadline = System.nanoTime() + PATIENCE_NANOS;

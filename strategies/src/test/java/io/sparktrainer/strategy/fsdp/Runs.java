@@ -3,6 +3,7 @@ package io.sparktrainer.strategy.fsdp;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.comm.testing.RankThreads;
 import io.sparktrainer.nn.Block;
@@ -22,6 +23,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
+import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorVector;
 import org.bytedeco.pytorch.global.torch;
@@ -97,37 +99,68 @@ final class Runs {
     }
   }
 
-  /** FSDP with a choice per step and rank. */
-  static <B extends Block> List<Outcome> sharded(
-      int ranks, Supplier<B> model, FsdpOptions options, Recipe recipe, Choice<B> choice) {
-    return RankThreads.collect(
+  /** What one rank does with one strategy. */
+  @FunctionalInterface
+  interface Body<B, T> {
+    T run(B model, FsdpStrategy strategy);
+  }
+
+  /**
+   * Runs {@code body} once for each of {@code options}, on all ranks; ranks other than 0 start from
+   * other values. The outer list is by options, the inner one by rank.
+   */
+  static <B extends Block, T> List<List<T>> sharded(
+      int ranks, Supplier<B> model, List<FsdpOptions> options, Body<B, T> body) {
+    // One connection for all: each strategy gets a group that is split from it.
+    List<List<T>> byRank =
+        RankThreads.collect(
+            ranks,
+            communicator -> {
+              List<T> results = new ArrayList<>();
+              for (FsdpOptions each : options) {
+                B own = Models.seeded(communicator.rank(), model);
+                Communicator group =
+                    communicator.subGroup(
+                        "case" + results.size(), IntStream.range(0, ranks).toArray());
+                try (var strategy = new FsdpStrategy(own, group, each)) {
+                  results.add(body.run(own, strategy));
+                }
+              }
+              return results;
+            });
+    List<List<T>> byOptions = new ArrayList<>();
+    for (int i = 0; i < options.size(); i++) {
+      int index = i;
+      byOptions.add(byRank.stream().map(results -> results.get(index)).toList());
+    }
+    return byOptions;
+  }
+
+  /** Trains with each of {@code options}. */
+  static List<List<Outcome>> sharded(
+      int ranks, Supplier<Block> model, List<FsdpOptions> options, Recipe recipe) {
+    return sharded(
+        ranks, model, options, (own, strategy) -> train(strategy, strategy.rank(), 1, recipe));
+  }
+
+  /** Trains with each of {@code options} and a choice per step and rank. */
+  static <B extends Block> List<List<Outcome>> sharded(
+      int ranks, Supplier<B> model, List<FsdpOptions> options, Recipe recipe, Choice<B> choice) {
+    return sharded(
         ranks,
-        communicator -> {
-          B own = Models.seeded(communicator.rank(), model);
+        model,
+        options,
+        (own, strategy) -> {
           List<Double> losses = new ArrayList<>();
-          try (var strategy = new FsdpStrategy(own, communicator, options);
-              Optimizer optimizer = recipe.optimizer().create(strategy.trainable())) {
+          try (Optimizer optimizer = recipe.optimizer().create(strategy.trainable())) {
             for (int step = 0; step < recipe.steps(); step++) {
               strategy.zeroGrad();
-              choice.make(own, step, communicator.rank());
+              choice.make(own, step, strategy.rank());
               losses.add(
-                  forwardBackward(strategy, step, communicator.rank(), 1, 1, GradientSync.REDUCE));
+                  forwardBackward(strategy, step, strategy.rank(), 1, 1, GradientSync.REDUCE));
               optimizer.step(optimizer.baseLearningRate());
             }
             return new Outcome(losses, List.of(), state(strategy));
-          }
-        });
-  }
-
-  /** FSDP; ranks other than 0 start from other values. */
-  static List<Outcome> sharded(
-      int ranks, Supplier<Block> model, FsdpOptions options, Recipe recipe) {
-    return RankThreads.collect(
-        ranks,
-        communicator -> {
-          Block own = Models.seeded(communicator.rank(), model);
-          try (var strategy = new FsdpStrategy(own, communicator, options)) {
-            return train(strategy, communicator.rank(), 1, recipe);
           }
         });
   }
