@@ -24,7 +24,6 @@ import io.sparktrainer.torch.Tensors;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
@@ -32,7 +31,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class TestDdpStrategy {
-  private static final int STEPS = 20;
+  static final int STEPS = 20;
   private static final int ROWS = 6;
 
   @ParameterizedTest
@@ -223,7 +222,7 @@ class TestDdpStrategy {
         .hasMessageContaining("got closed");
   }
 
-  private static void assertFailsOnEveryRank(
+  static void assertFailsOnEveryRank(
       int worldSize,
       RankThreads.GroupBody body,
       Class<? extends Throwable> type,
@@ -240,7 +239,7 @@ class TestDdpStrategy {
     assertThat(failed).containsOnly(true);
   }
 
-  private static float[] train(ParallelStrategy strategy, int firstSlice, int slices) {
+  static float[] train(ParallelStrategy strategy, int firstSlice, int slices) {
     try (strategy;
         Optimizer optimizer = sgd(strategy)) {
       for (int step = 0; step < STEPS; step++) {
@@ -262,7 +261,7 @@ class TestDdpStrategy {
   }
 
   /** Slice r of a step's rows is what rank r of a larger world sees. */
-  private static void backward(
+  static void backward(
       ParallelStrategy strategy,
       int step,
       int firstSlice,
@@ -270,18 +269,29 @@ class TestDdpStrategy {
       double scale,
       GradientSync sync) {
     try (var scope = NativeScope.open()) {
-      float[] x = new float[slices * ROWS * 20];
-      long[] y = new long[slices * ROWS];
-      IntStream.range(0, x.length)
-          .forEach(i -> x[i] = (float) Math.sin(step * 7 + (firstSlice * ROWS * 20 + i) * 0.37));
-      IntStream.range(0, y.length).forEach(i -> y[i] = (firstSlice * ROWS + i + step) % 5L);
       strategy.forwardBackward(
-          new Tensor[] {Tensors.of(x, y.length, 20)},
-          Tensors.of(y, y.length),
+          new Tensor[] {inputs(step, firstSlice, slices)},
+          labels(step, firstSlice, slices),
           Losses.CROSS_ENTROPY,
           scale,
           sync);
     }
+  }
+
+  static Tensor inputs(int step, int firstSlice, int slices) {
+    float[] x = new float[slices * ROWS * 20];
+    for (int i = 0; i < x.length; i++) {
+      x[i] = (float) Math.sin(step * 7 + (firstSlice * ROWS * 20 + i) * 0.37);
+    }
+    return Tensors.of(x, slices * ROWS, 20);
+  }
+
+  static Tensor labels(int step, int firstSlice, int slices) {
+    long[] y = new long[slices * ROWS];
+    for (int i = 0; i < y.length; i++) {
+      y[i] = (firstSlice * ROWS + i + step) % 5L;
+    }
+    return Tensors.of(y, y.length);
   }
 
   private static void forkedStep(ParallelStrategy strategy, boolean leftOnly) {
@@ -309,7 +319,7 @@ class TestDdpStrategy {
     }
   }
 
-  private static Communicator alone() {
+  static Communicator alone() {
     return new LocalCommunicator();
   }
 
