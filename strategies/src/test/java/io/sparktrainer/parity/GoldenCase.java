@@ -80,8 +80,11 @@ final class GoldenCase {
     return json.path("world").asInt();
   }
 
-  int steps() {
-    return json.path("steps").asInt();
+  /** Steps for which {@code rank} has data. */
+  int steps(int rank) {
+    return isUneven()
+        ? json.path("batches_by_rank").path(rank).asInt() / accumulate()
+        : json.path("steps").asInt();
   }
 
   int accumulate() {

@@ -11,6 +11,7 @@ import io.sparktrainer.optim.OptimizerSpec;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.UnevenInputs;
 import io.sparktrainer.testing.Values;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeScope;
@@ -34,7 +35,18 @@ final class GoldenRun {
   GoldenRun(GoldenCase golden) {
     this.golden = golden;
     this.optimizerSpec = GoldenSpecs.optimizer(golden.optimizer());
-    this.strategySpec = GoldenSpecs.strategy(golden.strategy(), golden.world());
+    StrategySpec spec = GoldenSpecs.strategy(golden.strategy(), golden.world());
+    this.strategySpec = golden.isUneven() ? joining(spec) : spec;
+  }
+
+  /** Under PyTorch's join with its default divisor, the whole world. */
+  private static StrategySpec joining(StrategySpec spec) {
+    if (!(spec instanceof StrategySpec.Ddp ddp)) {
+      throw GoldenSpecs.missing("unequal numbers of batches under " + spec.name());
+    }
+    return new StrategySpec.Ddp(
+        ddp.workers(),
+        ddp.options().toBuilder().unevenInputs(UnevenInputs.DIVIDE_BY_WORLD).build());
   }
 
   /**
@@ -57,15 +69,23 @@ final class GoldenRun {
       Double maxNorm = golden.clipGradNorm();
       List<Double> losses = new ArrayList<>();
       List<Double> norms = new ArrayList<>();
-      for (int step = 0; step < golden.steps(); step++) {
+      int own = golden.steps(communicator.rank());
+      long all = strategy.beginEpoch(own);
+      for (int step = 0; step < all; step++) {
         try (var inner = NativeScope.open()) {
-          losses.add(gradients(strategy, data, step));
+          if (step < own) {
+            losses.add(gradients(strategy, data, step));
+          } else {
+            strategy.zeroGrad();
+            strategy.shadowStep();
+          }
           if (maxNorm != null) {
             norms.add(strategy.clipGradNorm(maxNorm));
           }
           optimizer.step(optimizer.baseLearningRate());
         }
       }
+      strategy.endEpoch();
       Map<String, double[]> finalState = new LinkedHashMap<>();
       strategy.fullState().forEach((name, tensor) -> finalState.put(name, Values.of(tensor)));
       return new Result(losses, norms, finalState);

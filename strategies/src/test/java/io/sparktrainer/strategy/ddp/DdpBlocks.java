@@ -127,5 +127,4 @@ final class DdpBlocks {
       return leftOnly ? out : out.add(right.call(x));
     }
   }
-
 }

@@ -1,7 +1,6 @@
 package io.sparktrainer.strategy.ddp;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
 import io.sparktrainer.comm.CollectiveCounts.Kind;
@@ -30,9 +29,9 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /**
- * Bugs that users of PyTorch's DistributedDataParallel reported (numbers of pytorch/pytorch issues),
- * and a few more of its surprises, each as the behaviour that is right. Those about uneven inputs,
- * compression and synchronised batch norm are with those tests.
+ * Bugs that users of PyTorch's DistributedDataParallel reported (numbers of pytorch/pytorch
+ * issues), and a few more of its surprises, each as the behaviour that is right. Those about uneven
+ * inputs, compression and synchronised batch norm are with those tests.
  */
 class TestReports {
   /** Every combination of the options that change how gradients are kept and tracked. */
@@ -57,7 +56,8 @@ class TestReports {
         2,
         communicator -> {
           DdpOptions options = DdpOptions.builder().findUnusedParameters(true).build();
-          try (var strategy = new DdpStrategy(seeded(DdpBlocks.ThreeHeads::new), communicator, options);
+          try (var strategy =
+                  new DdpStrategy(seeded(DdpBlocks.ThreeHeads::new), communicator, options);
               var optimizer =
                   OptimizerSpec.sgd()
                       .lr(0.1)
@@ -87,8 +87,7 @@ class TestReports {
   @Test
   void report4StaticGraphWithTwoForwardsBeforeTheFirstBackward() {
     equalsOneProcess(
-        DdpBlocks.Twice::new,
-        DdpOptions.builder().staticGraph(true).syncBatchNorm(true).build());
+        DdpBlocks.Twice::new, DdpOptions.builder().staticGraph(true).syncBatchNorm(true).build());
   }
 
   /** 143580: the first step may accumulate under every combination of options. */
@@ -327,8 +326,7 @@ class TestReports {
                 new ArrivalProbe(
                     first,
                     () ->
-                        startedBefore[0] =
-                            communicator.counts().calls(Kind.ALL_REDUCE) - before)) {
+                        startedBefore[0] = communicator.counts().calls(Kind.ALL_REDUCE) - before)) {
               TestDdpStrategy.step(strategy, 1, communicator.rank(), 1, GradientSync.REDUCE);
             }
             long all = communicator.counts().calls(Kind.ALL_REDUCE) - before;
@@ -341,8 +339,7 @@ class TestReports {
 
   private static void equalsOneProcess(Supplier<Block> model, DdpOptions options) {
     float[] expected =
-        TestDdpStrategy.train(
-            new SingleStrategy(seeded(model), TestDdpStrategy.alone()), 0, 2);
+        TestDdpStrategy.train(new SingleStrategy(seeded(model), TestDdpStrategy.alone()), 0, 2);
     RankThreads.runConnected(
         2,
         communicator ->
