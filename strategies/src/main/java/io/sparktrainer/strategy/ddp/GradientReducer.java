@@ -26,6 +26,9 @@ import org.bytedeco.pytorch.global.torch;
  * each rank adds its number of missing gradients to the last bucket.
  */
 final class GradientReducer implements AutoCloseable {
+  /** Mean elements per gradient from which on a gradient is worth a call of its own. */
+  private static final long LARGE_NUMEL = 1 << 14;
+
   private final List<String> names;
   private final List<Tensor> parameters;
   private final DdpOptions options;
@@ -37,6 +40,7 @@ final class GradientReducer implements AutoCloseable {
   private final int[] bucketOf;
   private final int[] slotOf;
   private final boolean[] filled;
+  private final boolean[] copyPending;
   private final List<Integer> arrivals = new ArrayList<>();
   private List<Bucket> buckets = List.of();
   private Scalar share;
@@ -67,6 +71,7 @@ final class GradientReducer implements AutoCloseable {
     this.bucketOf = new int[names.size()];
     this.slotOf = new int[names.size()];
     this.filled = new boolean[names.size()];
+    this.copyPending = new boolean[names.size()];
     this.share = NativeScope.keep(Tensors.scalar(1));
     layOut(usage.isDynamic() ? layout.reversed() : layout.single());
     this.hooks = new ArrivalHooks(this.parameters, this::fill);
@@ -97,6 +102,7 @@ final class GradientReducer implements AutoCloseable {
 
   private void start(Participants step, boolean withoutData) {
     Arrays.fill(filled, false);
+    Arrays.fill(copyPending, false);
     nextToLaunch = 0;
     buckets.forEach(Bucket::reset);
     usage.beforeBackward(withoutData);
@@ -166,29 +172,54 @@ final class GradientReducer implements AutoCloseable {
     if (filled[index] || bucketOf[index] < 0) {
       return;
     }
-    try (var scope = NativeScope.open();
-        var off = Gradients.off()) {
-      Tensor slot = slot(index);
-      Tensor grad = parameters.get(index).grad();
-      requireNoGraph(index, grad);
-      if (options.gradientAsBucketView() && isSameMemory(grad, slot)) {
-        slot.mul_(share);
-      } else {
-        torch.mul_out(slot, grad, share);
-        if (options.gradientAsBucketView()) {
-          Tensors.setGrad(parameters.get(index), slot);
-        }
-      }
+    if (options.gradientAsBucketView()) {
+      // At once, so that at most one gradient exists beside the buckets.
+      fillView(index);
+    } else {
+      copyPending[index] = true;
     }
     markFilled(index);
   }
 
-  private void requireNoGraph(int index, Tensor grad) {
+  private void fillView(int index) {
+    try (var scope = NativeScope.open();
+        var off = Gradients.off()) {
+      Tensor slot = slot(index);
+      Tensor grad = gradient(index);
+      if (isSameMemory(grad, slot)) {
+        slot.mul_(share);
+      } else {
+        torch.mul_out(slot, grad, share);
+        Tensors.setGrad(parameters.get(index), slot);
+      }
+    }
+  }
+
+  /** Fills the slots of a bucket all of whose gradients are complete. */
+  private void copyIn(Bucket bucket) {
+    boolean large = bucket.flat().numel() >= LARGE_NUMEL * bucket.indices().size();
+    GradientCopies copies = new GradientCopies();
+    for (int index : bucket.indices()) {
+      if (copyPending[index] && large) {
+        torch.mul_out(slot(index), gradient(index), share);
+      } else if (copyPending[index]) {
+        copies.add(slot(index), gradient(index));
+      }
+    }
+    if (!copies.isEmpty()) {
+      copies.run();
+      bucket.flat().mul_(share);
+    }
+  }
+
+  private Tensor gradient(int index) {
+    Tensor grad = parameters.get(index).grad();
     if (grad.requires_grad()) {
       throw new IllegalStateException(
           "Cannot reduce the gradient of %s: expected one without a graph, got one made with create_graph (rank %d of %d). Compute higher-order terms with autograd.grad inside the loss, and leave the parameters' own gradients to the strategy."
               .formatted(names.get(index), communicator.rank(), communicator.worldSize()));
     }
+    return grad;
   }
 
   /** Parameters that this backward did not reach: gradients from earlier passes, or none at all. */
@@ -223,12 +254,17 @@ final class GradientReducer implements AutoCloseable {
   private void launchFull(int end) {
     while (nextToLaunch < end && buckets.get(nextToLaunch).isFull()) {
       Bucket bucket = buckets.get(nextToLaunch++);
-      bucket.flag(nextToLaunch == buckets.size() ? usage.surprises() : 0);
-      bucket.launched(exchange.start(bucket));
+      try (var scope = NativeScope.open();
+          var off = Gradients.off()) {
+        copyIn(bucket);
+        bucket.flag(nextToLaunch == buckets.size() ? usage.surprises() : 0);
+        bucket.launched(exchange.start(bucket));
+      }
     }
   }
 
   private void copyOut() {
+    GradientCopies copies = new GradientCopies();
     for (int i = 0; i < filled.length; i++) {
       if (bucketOf[i] < 0 || usage.isUnusedEverywhere(i)) {
         continue;
@@ -237,11 +273,12 @@ final class GradientReducer implements AutoCloseable {
       if (options.gradientAsBucketView()) {
         Tensors.setGrad(parameters.get(i), slot(i));
       } else if (grad.defined()) {
-        grad.copy_(slot(i));
+        copies.add(grad, slot(i));
       } else {
         Tensors.setGrad(parameters.get(i), slot(i).clone());
       }
     }
+    copies.run();
   }
 
   private Tensor slot(int index) {

@@ -75,6 +75,8 @@ final class BenchmarkReducer {
         double[] oursMs = new double[steps];
         double[] theirsMs = new double[steps];
         for (int step = -WARM_UP; step < steps; step++) {
+          ours.zeroGrad();
+          theirs.parameters().values().forEach(Tensors::clearGrad);
           double mine = time(() -> ours(ours, x, y));
           double other = time(() -> theirs(theirs, c10d, x, y));
           if (step >= 0) {
@@ -94,7 +96,6 @@ final class BenchmarkReducer {
     }
 
     private static void ours(DdpStrategy strategy, Tensor x, Tensor y) {
-      strategy.zeroGrad();
       try (var scope = NativeScope.open()) {
         strategy.forwardBackward(
             new Tensor[] {x}, y, Losses.CROSS_ENTROPY, 1, GradientSync.REDUCE);
@@ -102,7 +103,6 @@ final class BenchmarkReducer {
     }
 
     private static void theirs(Block model, C10dReducer reducer, Tensor x, Tensor y) {
-      model.parameters().values().forEach(Tensors::clearGrad);
       try (var scope = NativeScope.open();
           var on = Gradients.on()) {
         reducer.beforeForward();

@@ -154,7 +154,7 @@ class TestReports {
           }
         },
         IllegalStateException.class,
-        "Cannot reduce the gradient of fc3.",
+        "Cannot reduce the gradient of fc",
         "create_graph");
   }
 
