@@ -21,9 +21,9 @@ import java.util.Locale;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * Step time of our reducer against PyTorch's, in the same JVMs over the same Gloo: forward, backward
- * and reduction, in turns, medians of rank 0. Run {@code main} with the tests' class path; the
- * argument is the number of steps.
+ * Step time of our reducer against PyTorch's, in the same JVMs over the same Gloo: forward,
+ * backward and reduction, in turns, medians of rank 0. Run {@code main} with the tests' class path;
+ * the argument is the number of steps.
  */
 final class BenchmarkReducer {
   private static final int WARM_UP = 10;
@@ -97,8 +97,7 @@ final class BenchmarkReducer {
 
     private static void ours(DdpStrategy strategy, Tensor x, Tensor y) {
       try (var scope = NativeScope.open()) {
-        strategy.forwardBackward(
-            new Tensor[] {x}, y, Losses.CROSS_ENTROPY, 1, GradientSync.REDUCE);
+        strategy.forwardBackward(new Tensor[] {x}, y, Losses.CROSS_ENTROPY, 1, GradientSync.REDUCE);
       }
     }
 

@@ -283,7 +283,7 @@ class TestDdpStrategy {
     for (int i = 0; i < x.length; i++) {
       x[i] = (float) Math.sin(step * 7 + (firstSlice * ROWS * 20 + i) * 0.37);
     }
-    return Tensors.of(x, slices * ROWS, 20);
+    return Tensors.of(x, (long) slices * ROWS, 20);
   }
 
   static Tensor labels(int step, int firstSlice, int slices) {
