@@ -48,7 +48,7 @@ class TestGoldenParity {
   }
 
   /** Only what this project does not have yet is skipped, and named. */
-  private static GoldenRun supported(GoldenCase golden) {
+  static GoldenRun supported(GoldenCase golden) {
     String unknown = golden.unknownKey();
     if (unknown != null) {
       throw GoldenSpecs.missing("option " + unknown);
