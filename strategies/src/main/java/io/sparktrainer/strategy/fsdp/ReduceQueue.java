@@ -14,13 +14,14 @@ import java.util.concurrent.locks.LockSupport;
  */
 final class ReduceQueue {
   private static final long POLL_NANOS = TimeUnit.MICROSECONDS.toNanos(50);
-  private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(2);
+  private static final long LEAST_PATIENCE_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
   private final Set<ShardedUnit> complete = new HashSet<>();
   private final Deque<FlatGradient> scattering = new ArrayDeque<>();
   private final Deque<FlatGradient> replicating = new ArrayDeque<>();
   private List<ShardedUnit> sequence = List.of();
   private int next;
+  private long patienceNanos = TimeUnit.SECONDS.toNanos(2);
   private boolean patient;
 
   /**
@@ -71,15 +72,18 @@ final class ReduceQueue {
   /**
    * Waits until the memory of all whole gradients but {@code count} is free again. Peers that run
    * units in another order may need a gather of this rank before they reduce, so the wait is
-   * bounded, and a pass in which it was in vain does without.
+   * bounded, and once it was in vain the pass does without, and later passes wait less.
    */
   void throttle(int count) {
-    long deadline = System.nanoTime() + PATIENCE_NANOS;
+    long deadline = System.nanoTime() + patienceNanos;
     advance();
     while (patient && scattering.size() + replicating.size() > count) {
       LockSupport.parkNanos(POLL_NANOS);
       advance();
-      patient = System.nanoTime() < deadline;
+      if (System.nanoTime() >= deadline) {
+        patient = false;
+        patienceNanos = Math.max(LEAST_PATIENCE_NANOS, patienceNanos / 4);
+      }
     }
   }
 
