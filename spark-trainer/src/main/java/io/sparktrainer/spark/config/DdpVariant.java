@@ -1,8 +1,11 @@
 package io.sparktrainer.spark.config;
 
 import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.GradientCompression;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.UnevenInputs;
 import java.util.LinkedHashMap;
+import java.util.Locale;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -37,8 +40,14 @@ final class DdpVariant implements Variant<StrategySpec> {
             .staticGraph(section.flag("static_graph", defaults.staticGraph()))
             .findUnusedParameters(
                 section.flag("find_unused_parameters", defaults.findUnusedParameters()))
-            .broadcastBuffers(section.flag("broadcast_buffers", defaults.broadcastBuffers()));
-    section.notInThisVersion("compression", "none");
+            .broadcastBuffers(section.flag("broadcast_buffers", defaults.broadcastBuffers()))
+            .syncBatchNorm(section.flag("sync_batch_norm", defaults.syncBatchNorm()))
+            .unevenInputs(
+                section.oneOf("uneven_inputs", UnevenInputs.class, defaults.unevenInputs()));
+    GradientCompression compression = CompressionKeys.read(section);
+    if (compression != null) {
+      builder.compression(compression);
+    }
     section.finish();
     return section.build(builder::build);
   }
@@ -62,6 +71,9 @@ final class DdpVariant implements Variant<StrategySpec> {
     options.put("static_graph", value.staticGraph());
     options.put("find_unused_parameters", value.findUnusedParameters());
     options.put("broadcast_buffers", value.broadcastBuffers());
+    options.put("sync_batch_norm", value.syncBatchNorm());
+    options.put("uneven_inputs", value.unevenInputs().name().toLowerCase(Locale.ROOT));
+    options.put("compression", CompressionKeys.write(value.compression()));
     return options;
   }
 }
