@@ -15,12 +15,14 @@ import io.sparktrainer.optim.ScheduleSpec;
 import io.sparktrainer.strategy.DdpOptions;
 import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.UnevenInputs;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
@@ -100,6 +102,33 @@ class TestTrainer {
                 .hasMessageContaining("rank " + communicator.rank() + " of 2");
           }
         });
+  }
+
+  @Test
+  void unevenInputsTrainTheSameModelOnEveryRank() {
+    List<List<Double>> results =
+        RankThreads.collect(
+            2,
+            communicator -> {
+              DdpOptions uneven =
+                  DdpOptions.builder().unevenInputs(UnevenInputs.DIVIDE_BY_ACTIVE).build();
+              StrategySpec spec = new StrategySpec.Ddp(2, uneven);
+              try (var strategy = Strategies.create(spec, TestTrainer::model, communicator)) {
+                int rows = communicator.rank() == 0 ? 16 : 40;
+                List<EpochMetrics> epochs =
+                    fit(
+                        strategy,
+                        options(3, 2),
+                        rows(communicator.rank(), rows, 8),
+                        rows(7, 16, 8));
+                assertThat(epochs.get(0).rows()).isEqualTo(56);
+                return epochs.stream()
+                    .flatMap(epoch -> Stream.of(epoch.loss(), epoch.evalLoss()))
+                    .toList();
+              }
+            });
+    assertThat(results.get(1)).isEqualTo(results.get(0));
+    assertThat(results.get(0).get(4)).isLessThan(results.get(0).get(0));
   }
 
   @Test

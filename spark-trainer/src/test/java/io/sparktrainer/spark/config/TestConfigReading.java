@@ -1,6 +1,7 @@
 package io.sparktrainer.spark.config;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.sparktrainer.data.Balance;
 import io.sparktrainer.data.MissingValues;
@@ -12,11 +13,13 @@ import io.sparktrainer.optim.ScheduleSpec;
 import io.sparktrainer.spark.config.DeviceConfig.CheckpointedActivations;
 import io.sparktrainer.strategy.BackwardPrefetch;
 import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.GradientCompression;
 import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.MixedPrecision;
 import io.sparktrainer.strategy.Precision;
 import io.sparktrainer.strategy.ShardingStrategy;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.UnevenInputs;
 import io.sparktrainer.strategy.WrapPolicy;
 import io.sparktrainer.torch.DType;
 import java.util.Map;
@@ -296,5 +299,58 @@ class TestConfigReading {
                     .wrapPolicy(new WrapPolicy.WholeModel())
                     .build()));
     assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+  }
+
+  @Test
+  void compressionOfDdpIsANameOrASection() {
+    TrainerConfig section =
+        ddp(
+            "{compression: {type: powersgd, rank: 4, start_iteration: 10, warm_start: false},"
+                + " uneven_inputs: divide_by_active}");
+    assertThat(section.device().strategy())
+        .isEqualTo(
+            new StrategySpec.Ddp(
+                2,
+                DdpOptions.builder()
+                    .unevenInputs(UnevenInputs.DIVIDE_BY_ACTIVE)
+                    .compression(
+                        GradientCompression.PowerSgd.builder()
+                            .rank(4)
+                            .startIteration(10)
+                            .warmStart(false)
+                            .build())
+                    .build()));
+    TrainerConfig name = ddp("{compression: bf16, sync_batch_norm: true}");
+    assertThat(name.device().strategy())
+        .isEqualTo(
+            new StrategySpec.Ddp(
+                2,
+                DdpOptions.builder()
+                    .compression(new GradientCompression.Bf16())
+                    .syncBatchNorm(true)
+                    .build()));
+    assertThat(TrainerConfig.parse(section.toYaml())).isEqualTo(section);
+    assertThat(TrainerConfig.parse(name.toYaml())).isEqualTo(name);
+  }
+
+  @Test
+  void mistakesInOptionsOfDdpAreReportedWithTheirPath() {
+    assertThatThrownBy(() -> ddp("{compression: zip}"))
+        .hasMessageContaining("device.parallel.ddp.compression.type")
+        .hasMessageContaining("expected one of none, bf16, fp16, powersgd");
+    assertThatThrownBy(() -> ddp("{compression: {type: bf16, rank: 2}}"))
+        .hasMessageContaining("device.parallel.ddp.compression.rank");
+    assertThatThrownBy(() -> ddp("{sync_batch_norm: true, uneven_inputs: divide_by_world}"))
+        .hasMessageContaining("Cannot use sync_batch_norm with uneven_inputs");
+  }
+
+  private static TrainerConfig ddp(String options) {
+    return TrainerConfig.parse(
+        """
+        device: {parallel: {strategy: ddp, workers: 2, ddp: %s}}
+        data: {features: [x], label: y}
+        model: mlp
+        """
+            .formatted(options));
   }
 }

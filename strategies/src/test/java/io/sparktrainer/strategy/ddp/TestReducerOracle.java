@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Test;
 
 /** PyTorch's own reducer, in the same process over the same Gloo, as the oracle for ours. */
 class TestReducerOracle {
-  private static final int STEPS = 4;
+  static final int STEPS = 4;
   private static final int ROWS = 4;
 
   @Test
@@ -48,6 +48,11 @@ class TestReducerOracle {
   private static void equalsPyTorchsReducer(
       int worldSize, Supplier<Block> model, Double bucketCapMb, boolean asView) {
     RankThreads.run(worldSize, rendezvous -> compare(rendezvous, model, bucketCapMb, asView));
+  }
+
+  /** One rank of the comparison with a bucket per layer. */
+  static void compareTinyBuckets(Rendezvous rendezvous) {
+    compare(rendezvous, () -> new Mlp(144, List.of(33, 17, 9), 10), 0.001, false);
   }
 
   private static void compare(
