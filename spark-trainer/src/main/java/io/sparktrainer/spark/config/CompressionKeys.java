@@ -6,7 +6,9 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** {@code compression: none | bf16 | fp16 | powersgd}, or a section with that as its {@code type}. */
+/**
+ * {@code compression: none | bf16 | fp16 | powersgd}, or a section with that as its {@code type}.
+ */
 final class CompressionKeys {
   private enum Kind {
     NONE,
