@@ -15,10 +15,12 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A tensor of more bytes than a Java buffer or array can hold. */
+@Tag("proof")
 class ITLargeSafetensors {
   private static final long BYTES = (2L << 30) + 5;
 

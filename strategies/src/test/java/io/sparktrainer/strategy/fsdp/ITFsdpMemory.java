@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.withinPercentage;
 import io.sparktrainer.comm.testing.RankProcesses;
 import java.util.Arrays;
 import java.util.List;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -13,6 +14,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * Memory of a model of 268 MB, each rank in a process of its own: 16/N bytes per parameter with
  * AdamW in float32, and what gathers and whole gradients of single units take.
  */
+@Tag("proof")
 class ITFsdpMemory {
   private static final long UNIT = 4L * MemoryRank.WIDTH * MemoryRank.WIDTH;
 

@@ -9,6 +9,7 @@ import io.sparktrainer.strategy.WrapPolicy;
 import io.sparktrainer.torch.Device;
 import java.util.List;
 import java.util.Map;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -16,6 +17,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** Predictions against what child JVMs really hold, for a model of 218 MB. */
 @EnabledOnOs(OS.LINUX)
+@Tag("proof")
 class ITMemory {
   // Some seconds on an idle machine.
   private static final int TIMEOUT_SECONDS = 300;
