@@ -7,6 +7,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.SecureRandom;
@@ -27,6 +28,7 @@ public final class MetricsServer implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(MetricsServer.class);
   private static final int GREETING_MILLIS = 10_000;
   private static final int CLOSE_MILLIS = 5_000;
+  private static final int POLL_MILLIS = 50;
 
   private final ServerSocket listener;
   private final MetricsAddress address;
@@ -34,6 +36,8 @@ public final class MetricsServer implements AutoCloseable {
   private final Set<Socket> connections = ConcurrentHashMap.newKeySet();
   private final Set<Thread> readers = ConcurrentHashMap.newKeySet();
   private final Object sinkLock = new Object();
+  private final Thread acceptor = daemon("metrics-listener", this::acceptAll);
+  private volatile boolean closing;
 
   private MetricsServer(ServerSocket listener, MetricsAddress address, MetricSink sink) {
     this.listener = listener;
@@ -65,7 +69,8 @@ public final class MetricsServer implements AutoCloseable {
             listener,
             new MetricsAddress(host, listener.getLocalPort(), HexFormat.of().formatHex(token)),
             sink);
-    daemon("metrics-listener", server::acceptAll).start();
+    listener.setSoTimeout(POLL_MILLIS);
+    server.acceptor.start();
     return server;
   }
 
@@ -74,16 +79,22 @@ public final class MetricsServer implements AutoCloseable {
     return address;
   }
 
+  /** Until closing, and then until no connection is waiting to be accepted. */
   private void acceptAll() {
-    while (!listener.isClosed()) {
+    boolean more = true;
+    while (more) {
+      boolean last = closing;
       try {
         Socket connection = listener.accept();
         connections.add(connection);
         Thread reader = daemon("metrics-reader", () -> read(connection));
         readers.add(reader);
         reader.start();
+      } catch (SocketTimeoutException e) {
+        more = !last;
       } catch (IOException e) {
-        if (!listener.isClosed()) {
+        more = !listener.isClosed();
+        if (more) {
           LOG.warn("Cannot accept metrics: {}", e.toString());
         }
       }
@@ -131,8 +142,10 @@ public final class MetricsServer implements AutoCloseable {
   /** Stops listening, after the records that ranks have sent already have been read. */
   @Override
   public void close() throws IOException {
-    listener.close();
+    closing = true;
     try {
+      acceptor.join(CLOSE_MILLIS);
+      listener.close();
       // Ranks have closed their ends by now, so readers end by themselves.
       for (Thread reader : readers) {
         reader.join(CLOSE_MILLIS);
