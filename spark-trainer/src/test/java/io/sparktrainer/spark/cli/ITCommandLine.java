@@ -2,8 +2,11 @@ package io.sparktrainer.spark.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.BeforeEach;
@@ -14,6 +17,8 @@ import org.junit.jupiter.api.io.TempDir;
 class ITCommandLine {
   private static final int SECONDS = 240;
   private static final String PATIENCE = "spark.sparktrainer.slotWaitSeconds=120";
+
+  private static final Pattern OURS = Pattern.compile("spark-trainer|bytedeco|picocli");
 
   @TempDir Path folder;
   private Path config;
@@ -115,6 +120,60 @@ class ITCommandLine {
     }
   }
 
+  @Test
+  void aNativeLibraryThatCannotLoadIsOneMessage() throws Exception {
+    Map<String, String> environment =
+        Map.of("JAVA_TOOL_OPTIONS", "-Dorg.bytedeco.javacpp.platform=linux-nosuch");
+
+    try (var script = train(environment, "local[2]")) {
+      assertThat(script.exitCode(SECONDS)).isEqualTo(1);
+      assertThat(script.output())
+          .contains("loading libtorch: Cannot load libtorch: expected native libraries for")
+          .contains("linux-nosuch")
+          .doesNotContain("\tat ");
+    }
+  }
+
+  @Test
+  void usesSparkSubmitWhereThereIsAnInstallation() throws Exception {
+    Path home = installation();
+
+    try (var script = train(Map.of("SPARK_HOME", home.toString()), "local[2]")) {
+      assertThat(script.exitCode(SECONDS)).as(script.output()).isZero();
+      assertThat(script.output()).contains("model    " + folder.resolve("run/model.safetensors"));
+    }
+    assertThat(home.resolve("submitted")).exists();
+  }
+
+  /** Spark's own jars without ours, and a spark-submit that does what Spark's script does. */
+  private Path installation() throws Exception {
+    Path home = folder.resolve("spark");
+    Path jars = Files.createDirectories(home.resolve("jars"));
+    for (String file : List.of("spark.classpath", "own.classpath")) {
+      String classPath = Files.readString(Path.of("target/launcher", file));
+      for (String entry : classPath.strip().split(File.pathSeparator, -1)) {
+        // Of what we bring, Spark has the loggers and parsers, too.
+        if (!OURS.matcher(entry).find()) {
+          Path jar = Path.of(entry);
+          Files.createSymbolicLink(jars.resolve(jar.getFileName()), jar);
+        }
+      }
+    }
+    Path script = Files.createDirectories(home.resolve("bin")).resolve("spark-submit");
+    Files.writeString(
+        script,
+        """
+        #!/usr/bin/env bash
+        touch "$SPARK_HOME/submitted"
+        { read -r _; mapfile -d '' -t command; } < <(
+          java -cp "$SPARK_HOME/jars/*" org.apache.spark.launcher.Main \\
+            org.apache.spark.deploy.SparkSubmit "$@")
+        exec "${command[@]}"
+        """);
+    assertThat(script.toFile().setExecutable(true)).isTrue();
+    return home;
+  }
+
   private Scripts.Running worker(Pattern registered, String url) throws Exception {
     return Scripts.start(
         registered,
@@ -134,6 +193,11 @@ class ITCommandLine {
   }
 
   private Scripts.Running train(String master, String... more) throws Exception {
+    return train(Map.of(), master, more);
+  }
+
+  private Scripts.Running train(Map<String, String> environment, String master, String... more)
+      throws Exception {
     String[] arguments = new String[5 + more.length];
     arguments[0] = "train";
     arguments[1] = "--config";
@@ -141,6 +205,6 @@ class ITCommandLine {
     arguments[3] = "--master";
     arguments[4] = master;
     System.arraycopy(more, 0, arguments, 5, more.length);
-    return Scripts.start(null, "spark-train", arguments);
+    return Scripts.start(null, environment, "spark-train", arguments);
   }
 }

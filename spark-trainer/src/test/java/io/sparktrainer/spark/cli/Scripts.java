@@ -2,11 +2,11 @@ package io.sparktrainer.spark.cli;
 
 import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -46,7 +46,8 @@ final class Scripts {
           }
         }
       } catch (IOException e) {
-        throw new UncheckedIOException(e);
+        // close() ends the process, and with it the stream, while this thread reads.
+        output.add(e.toString());
       } finally {
         found.completeExceptionally(new IllegalStateException("ended early: " + output()));
       }
@@ -83,11 +84,26 @@ final class Scripts {
    */
   static Running start(@Nullable Pattern awaited, String script, String... arguments)
       throws IOException {
+    return start(awaited, Map.of(), script, arguments);
+  }
+
+  /**
+   * Starts a script in an environment without SPARK_HOME, but for what {@code environment} says.
+   *
+   * @param awaited what {@link Running#await} waits for, or null
+   */
+  static Running start(
+      @Nullable Pattern awaited,
+      Map<String, String> environment,
+      String script,
+      String... arguments)
+      throws IOException {
     List<String> command = new ArrayList<>();
     command.add(Path.of("bin", script).toAbsolutePath().toString());
     command.addAll(List.of(arguments));
     ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
     builder.environment().remove("SPARK_HOME");
+    builder.environment().putAll(environment);
     return new Running(builder.start(), awaited);
   }
 }
