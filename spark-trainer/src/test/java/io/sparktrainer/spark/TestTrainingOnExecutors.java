@@ -11,7 +11,8 @@ import io.sparktrainer.spark.testing.SparkTest;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.sql.SparkSession;
@@ -42,13 +43,13 @@ class TestTrainingOnExecutors {
   }
 
   @Test
-  void aKilledExecutorIsNamedQuicklyAndTheNextTrainingRuns(SparkSession spark) {
-    AtomicLong lostNanos = new AtomicLong();
+  void aKilledExecutorIsNamedQuicklyAndTheNextTrainingRuns(SparkSession spark) throws Exception {
+    CompletableFuture<Long> lostNanos = new CompletableFuture<>();
     SparkListener listener =
         new SparkListener() {
           @Override
           public void onExecutorRemoved(SparkListenerExecutorRemoved removed) {
-            lostNanos.set(System.nanoTime());
+            lostNanos.complete(System.nanoTime());
           }
         };
     spark.sparkContext().addSparkListener(listener);
@@ -59,7 +60,9 @@ class TestTrainingOnExecutors {
         .hasMessageContaining("which ran rank 1, was lost: ")
         .hasMessageContaining("137");
 
-    assertThat(Duration.ofNanos(System.nanoTime() - lostNanos.get()))
+    long reportedNanos = System.nanoTime();
+    // The event may come to this listener after the failure was reported: then sooner is better.
+    assertThat(Duration.ofNanos(reportedNanos - lostNanos.get(10, TimeUnit.SECONDS)))
         .isLessThan(Duration.ofSeconds(10));
     spark.sparkContext().removeSparkListener(listener);
     assertThat(train(spark).epochs()).hasSize(3);
