@@ -15,10 +15,6 @@ final class GradientCopies {
     sources.add(source);
   }
 
-  boolean isEmpty() {
-    return targets.isEmpty();
-  }
-
   /** Carries out all copies. */
   void run() {
     if (targets.size() == 1) {
@@ -28,7 +24,15 @@ final class GradientCopies {
     }
   }
 
+  /** Multiplies what was copied to. */
+  void scaleTargets(double factor) {
+    if (!targets.isEmpty()) {
+      Kernel.SCALE.call().with(targets).withScalar(factor).run();
+    }
+  }
+
   private static final class Kernel {
+    static final NativeOperator SCALE = NativeOperator.find("aten::_foreach_mul_", "Scalar");
     static final NativeOperator COPY = NativeOperator.find("aten::_foreach_copy_", "");
   }
 }

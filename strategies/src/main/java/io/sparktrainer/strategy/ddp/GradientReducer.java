@@ -26,7 +26,7 @@ import org.bytedeco.pytorch.global.torch;
  * each rank adds its number of missing gradients to the last bucket.
  */
 final class GradientReducer implements AutoCloseable {
-  /** Mean elements per gradient from which on a gradient is worth a call of its own. */
+  /** Elements from which on a gradient is worth a call of its own. */
   private static final long LARGE_NUMEL = 1 << 14;
 
   private final List<String> names;
@@ -41,6 +41,7 @@ final class GradientReducer implements AutoCloseable {
   private final int[] slotOf;
   private final boolean[] filled;
   private final boolean[] copyPending;
+  private final long[] numel;
   private final List<Integer> arrivals = new ArrayList<>();
   private List<Bucket> buckets = List.of();
   private Scalar share;
@@ -72,6 +73,7 @@ final class GradientReducer implements AutoCloseable {
     this.slotOf = new int[names.size()];
     this.filled = new boolean[names.size()];
     this.copyPending = new boolean[names.size()];
+    this.numel = this.parameters.stream().mapToLong(Tensor::numel).toArray();
     this.share = NativeScope.keep(Tensors.scalar(1));
     layOut(usage.isDynamic() ? layout.reversed() : layout.single());
     this.hooks = new ArrivalHooks(this.parameters, this::fill);
@@ -157,13 +159,21 @@ final class GradientReducer implements AutoCloseable {
     launchFull(buckets.size());
     Runnable agreement = usage.agree();
     buckets.forEach(bucket -> bucket.exchange().secondRound());
-    buckets.forEach(bucket -> bucket.exchange().await());
+    boolean known = usage.isFixed();
+    boolean copied = !options.gradientAsBucketView() || usage.anyUnusedHere();
+    for (Bucket bucket : buckets) {
+      bucket.exchange().await();
+      if (copied && known) {
+        // While the later buckets are still on their way.
+        copyOut(bucket);
+      }
+    }
     agreement.run();
     exchange.finishedPass();
     reducedOnce = true;
     usage.requireExpected(buckets.get(buckets.size() - 1).flagged());
-    if (!options.gradientAsBucketView() || usage.anyUnusedHere()) {
-      copyOut();
+    if (copied && !known) {
+      buckets.forEach(this::copyOut);
     }
   }
 
@@ -172,44 +182,42 @@ final class GradientReducer implements AutoCloseable {
     if (filled[index] || bucketOf[index] < 0) {
       return;
     }
-    if (options.gradientAsBucketView()) {
-      // At once, so that at most one gradient exists beside the buckets.
-      fillView(index);
+    // A large gradient is copied while it is in the cache and earlier buckets are on their way; a
+    // view at once, so that at most one gradient exists beside the buckets.
+    if (options.gradientAsBucketView() || numel[index] >= LARGE_NUMEL) {
+      fillNow(index);
     } else {
       copyPending[index] = true;
     }
     markFilled(index);
   }
 
-  private void fillView(int index) {
+  private void fillNow(int index) {
     try (var scope = NativeScope.open();
         var off = Gradients.off()) {
       Tensor slot = slot(index);
       Tensor grad = gradient(index);
-      if (isSameMemory(grad, slot)) {
+      if (options.gradientAsBucketView() && isSameMemory(grad, slot)) {
         slot.mul_(share);
       } else {
         torch.mul_out(slot, grad, share);
-        Tensors.setGrad(parameters.get(index), slot);
+        if (options.gradientAsBucketView()) {
+          Tensors.setGrad(parameters.get(index), slot);
+        }
       }
     }
   }
 
-  /** Fills the slots of a bucket all of whose gradients are complete. */
+  /** Fills those slots of a complete bucket that were left for one call. */
   private void copyIn(Bucket bucket) {
-    boolean large = bucket.flat().numel() >= LARGE_NUMEL * bucket.indices().size();
     GradientCopies copies = new GradientCopies();
     for (int index : bucket.indices()) {
-      if (copyPending[index] && large) {
-        torch.mul_out(slot(index), gradient(index), share);
-      } else if (copyPending[index]) {
+      if (copyPending[index]) {
         copies.add(slot(index), gradient(index));
       }
     }
-    if (!copies.isEmpty()) {
-      copies.run();
-      bucket.flat().mul_(share);
-    }
+    copies.run();
+    copies.scaleTargets(1.0 / divisor);
   }
 
   private Tensor gradient(int index) {
@@ -263,10 +271,10 @@ final class GradientReducer implements AutoCloseable {
     }
   }
 
-  private void copyOut() {
+  private void copyOut(Bucket bucket) {
     GradientCopies copies = new GradientCopies();
-    for (int i = 0; i < filled.length; i++) {
-      if (bucketOf[i] < 0 || usage.isUnusedEverywhere(i)) {
+    for (int i : bucket.indices()) {
+      if (usage.isUnusedEverywhere(i)) {
         continue;
       }
       Tensor grad = parameters.get(i).grad();
