@@ -78,7 +78,8 @@ final class BenchmarkReducer {
           ours.zeroGrad();
           theirs.parameters().values().forEach(Tensors::clearGrad);
           boolean oursFirst = step % 2 == 0;
-          double first = time(oursFirst ? () -> ours(ours, x, y) : () -> theirs(theirs, c10d, x, y));
+          double first =
+              time(oursFirst ? () -> ours(ours, x, y) : () -> theirs(theirs, c10d, x, y));
           double second =
               time(oursFirst ? () -> theirs(theirs, c10d, x, y) : () -> ours(ours, x, y));
           double mine = oursFirst ? first : second;
