@@ -4,7 +4,6 @@ import io.sparktrainer.nn.Recomputation;
 import io.sparktrainer.torch.NativeScope;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.IntConsumer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorBase;
 import org.bytedeco.pytorch.VoidTensorHook;
@@ -22,8 +21,21 @@ import org.jspecify.annotations.Nullable;
 final class ArrivalHooks implements AutoCloseable {
   private static final int NONE = -1;
 
+  /** Told of gradients, on the thread that runs backward. */
+  interface Listener {
+    /**
+     * The whole gradient of this backward pass for parameter {@code index} is about to be added to
+     * {@code grad()}. It is only lent: a reference kept would cost libtorch a copy.
+     */
+    void arriving(int index, TensorBase gradient);
+
+    /** The gradient of parameter {@code index} has been added to {@code grad()}. */
+    void accumulated(int index);
+  }
+
+
   private final List<Tensor> parameters;
-  private final IntConsumer accumulated;
+  private final Listener listener;
   // A hook that Java does not hold would be collected while libtorch still calls it.
   private final List<Hook> hooks = new ArrayList<>();
   private boolean armed;
@@ -33,11 +45,11 @@ final class ArrivalHooks implements AutoCloseable {
   /**
    * Registers the hooks.
    *
-   * @param accumulated told the number of each parameter whose gradient is complete
+   * @param listener told of every gradient
    */
-  ArrivalHooks(List<Tensor> parameters, IntConsumer accumulated) {
+  ArrivalHooks(List<Tensor> parameters, Listener listener) {
     this.parameters = parameters;
-    this.accumulated = accumulated;
+    this.listener = listener;
     for (int i = 0; i < parameters.size(); i++) {
       Hook hook = NativeScope.keep(new Hook(i));
       hook.id = parameters.get(i).register_hook(hook);
@@ -74,11 +86,17 @@ final class ArrivalHooks implements AutoCloseable {
   private void report(int next) {
     int complete = previous;
     previous = next;
-    if (!armed || failure != null || complete == NONE) {
+    if (complete != NONE) {
+      tell(() -> listener.accumulated(complete));
+    }
+  }
+
+  private void tell(Runnable message) {
+    if (!armed || failure != null) {
       return;
     }
     try {
-      accumulated.accept(complete);
+      message.run();
     } catch (RuntimeException e) {
       failure = e;
     }
@@ -103,11 +121,15 @@ final class ArrivalHooks implements AutoCloseable {
 
     @Override
     public void call(TensorBase gradient) {
-      // A hold on the gradient would make libtorch copy it instead of taking it over, and would
-      // last until the scope around backward closes.
-      gradient.close();
-      if (!Recomputation.isActive()) {
-        report(index);
+      try {
+        if (!Recomputation.isActive()) {
+          report(index);
+          tell(() -> listener.arriving(index, gradient));
+        }
+      } finally {
+        // A hold on the gradient would make libtorch copy it instead of taking it over, and would
+        // last until the scope around backward closes.
+        gradient.close();
       }
     }
   }

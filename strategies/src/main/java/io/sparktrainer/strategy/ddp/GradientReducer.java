@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.TensorBase;
 import org.bytedeco.pytorch.global.torch;
 
 /**
@@ -76,7 +77,7 @@ final class GradientReducer implements AutoCloseable {
     this.numel = this.parameters.stream().mapToLong(Tensor::numel).toArray();
     this.share = NativeScope.keep(Tensors.scalar(1));
     layOut(usage.isDynamic() ? layout.reversed() : layout.single());
-    this.hooks = new ArrivalHooks(this.parameters, this::fill);
+    this.hooks = new ArrivalHooks(this.parameters, new Arrivals());
   }
 
   /** Lays the buckets out anew once the order of arrival is known; all ranks call it together. */
@@ -182,29 +183,59 @@ final class GradientReducer implements AutoCloseable {
     if (filled[index] || bucketOf[index] < 0) {
       return;
     }
-    // A large gradient is copied while it is in the cache and earlier buckets are on their way; a
-    // view at once, so that at most one gradient exists beside the buckets.
-    if (options.gradientAsBucketView() || numel[index] >= LARGE_NUMEL) {
-      fillNow(index);
+    if (options.gradientAsBucketView()) {
+      // At once, so that at most one gradient exists beside the buckets.
+      fillView(index);
     } else {
       copyPending[index] = true;
     }
     markFilled(index);
   }
 
-  private void fillNow(int index) {
+  private void fillView(int index) {
     try (var scope = NativeScope.open();
         var off = Gradients.off()) {
       Tensor slot = slot(index);
       Tensor grad = gradient(index);
-      if (options.gradientAsBucketView() && isSameMemory(grad, slot)) {
+      if (isSameMemory(grad, slot)) {
         slot.mul_(share);
       } else {
         torch.mul_out(slot, grad, share);
-        if (options.gradientAsBucketView()) {
-          Tensors.setGrad(parameters.get(index), slot);
+        Tensors.setGrad(parameters.get(index), slot);
+      }
+    }
+  }
+
+  private final class Arrivals implements ArrivalHooks.Listener {
+    /**
+     * A large gradient is taken as it arrives: waiting for the next hook would delay its bucket by
+     * the whole layer in between.
+     */
+    @Override
+    public void arriving(int index, TensorBase arriving) {
+      boolean early = !options.gradientAsBucketView() && numel[index] >= LARGE_NUMEL;
+      if (!early || filled[index] || bucketOf[index] < 0 || !arriving.defined()) {
+        return;
+      }
+      usage.used(index);
+      try (var scope = NativeScope.open();
+          var off = Gradients.off()) {
+        Tensor addend = new Tensor(arriving);
+        Tensor earlier = gradient(index);
+        requireNoGraph(index, addend);
+        if (earlier.defined()) {
+          torch.add_out(slot(index), earlier, addend);
+          slot(index).mul_(share);
+        } else {
+          torch.mul_out(slot(index), addend, share);
         }
       }
+      markFilled(index);
+    }
+
+    @Override
+    public void accumulated(int index) {
+      fill(index);
     }
   }
 
@@ -222,12 +253,18 @@ final class GradientReducer implements AutoCloseable {
 
   private Tensor gradient(int index) {
     Tensor grad = parameters.get(index).grad();
+    if (grad.defined()) {
+      requireNoGraph(index, grad);
+    }
+    return grad;
+  }
+
+  private void requireNoGraph(int index, Tensor grad) {
     if (grad.requires_grad()) {
       throw new IllegalStateException(
           "Cannot reduce the gradient of %s: expected one without a graph, got one made with create_graph (rank %d of %d). Compute higher-order terms with autograd.grad inside the loss, and leave the parameters' own gradients to the strategy."
               .formatted(names.get(index), communicator.rank(), communicator.worldSize()));
     }
-    return grad;
   }
 
   /** Parameters that this backward did not reach: gradients from earlier passes, or none at all. */
