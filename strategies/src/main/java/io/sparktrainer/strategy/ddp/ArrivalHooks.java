@@ -33,7 +33,6 @@ final class ArrivalHooks implements AutoCloseable {
     void accumulated(int index);
   }
 
-
   private final List<Tensor> parameters;
   private final Listener listener;
   // A hook that Java does not hold would be collected while libtorch still calls it.
