@@ -9,7 +9,6 @@ import io.sparktrainer.strategy.ddp.DdpStrategy;
 import io.sparktrainer.strategy.dp.DpStrategy;
 import io.sparktrainer.strategy.fsdp.FsdpStrategy;
 import io.sparktrainer.strategy.single.SingleStrategy;
-import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import java.util.function.Supplier;
 
@@ -51,7 +50,7 @@ public final class Strategies {
       throw new IllegalArgumentException(
           "Cannot make a strategy of auto: expected the one that a plan has resolved it to.");
     }
-    return single(spec, build(model), communicator, options);
+    return new SingleStrategy(build(model), communicator, options);
   }
 
   /** In a scope, so that what the parameters started as is freed when a strategy replaces it. */
@@ -59,12 +58,5 @@ public final class Strategies {
     try (var scope = NativeScope.open()) {
       return model.get();
     }
-  }
-
-  private static SingleStrategy single(
-      StrategySpec spec, Block model, Communicator communicator, ComputeOptions options) {
-    int index = spec instanceof StrategySpec.None none ? none.deviceId() : 0;
-    model.moveTo(new Device(options.deviceType(), index));
-    return new SingleStrategy(model, communicator, options);
   }
 }

@@ -5,6 +5,7 @@ import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
@@ -191,9 +192,18 @@ public abstract class Block implements AutoCloseable {
    * Moves all parameters and buffers to {@code device}; does nothing where they already are there.
    */
   public final void moveTo(Device device) {
+    move(state().values(), device);
+  }
+
+  /** Moves all buffers to {@code device}, and leaves the parameters where they are. */
+  public final void moveBuffersTo(Device device) {
+    move(buffers().values(), device);
+  }
+
+  private static void move(Collection<Tensor> tensors, Device device) {
     try (var scope = NativeScope.open();
         var off = Gradients.off()) {
-      for (Tensor tensor : state().values()) {
+      for (Tensor tensor : tensors) {
         if (!Device.of(tensor).equals(device)) {
           tensor.set_data(tensor.detach().to(device.toNative(), tensor.scalar_type()));
         }

@@ -11,13 +11,14 @@ import org.jspecify.annotations.Nullable;
  * @param activationCheckpointing blocks whose activations are computed a second time in backward
  *     instead of being kept, or null for none
  * @param scaler how the loss is scaled where {@code precision} needs it
- * @param deviceType where the ranks' devices are
+ * @param device where this rank's model computes; {@code none}, {@code ddp} and {@code fsdp} move
+ *     the model there, {@code dp} goes by its own {@code device_ids}
  */
 public record ComputeOptions(
     Precision precision,
     @Nullable CheckpointPolicy activationCheckpointing,
     GradScaler.Options scaler,
-    Device.Type deviceType) {
+    Device device) {
   /** Full precision, no checkpointing, on the CPU. */
   public static ComputeOptions defaults() {
     return new Builder().build();
@@ -27,12 +28,17 @@ public record ComputeOptions(
     return new Builder();
   }
 
+  /** The same on another device. */
+  public ComputeOptions withDevice(Device other) {
+    return new ComputeOptions(precision, activationCheckpointing, scaler, other);
+  }
+
   /** Sets options by name; what is not set keeps its default. */
   public static final class Builder {
     private Precision precision = Precision.NONE;
     private @Nullable CheckpointPolicy activationCheckpointing;
     private GradScaler.Options scaler = GradScaler.Options.defaults();
-    private Device.Type deviceType = Device.Type.CPU;
+    private Device device = Device.CPU;
 
     public Builder precision(Precision value) {
       this.precision = value;
@@ -49,13 +55,13 @@ public record ComputeOptions(
       return this;
     }
 
-    public Builder deviceType(Device.Type type) {
-      this.deviceType = type;
+    public Builder device(Device value) {
+      this.device = value;
       return this;
     }
 
     public ComputeOptions build() {
-      return new ComputeOptions(precision, activationCheckpointing, scaler, deviceType);
+      return new ComputeOptions(precision, activationCheckpointing, scaler, device);
     }
   }
 }

@@ -3,6 +3,7 @@ package io.sparktrainer.strategy;
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.Loss;
+import io.sparktrainer.torch.Device;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
@@ -28,6 +29,9 @@ public interface ParallelStrategy extends AutoCloseable {
   default int worldSize() {
     return communicator().worldSize();
   }
+
+  /** Where this rank's model computes, and where its inputs have to be. */
+  Device device();
 
   /** The model as this rank holds it. */
   Block model();

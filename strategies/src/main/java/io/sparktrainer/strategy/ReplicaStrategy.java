@@ -4,6 +4,7 @@ import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.Loss;
 import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
@@ -26,6 +27,7 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
 
   private final Block model;
   private final Communicator communicator;
+  private final Device device;
   private final Computation computation;
   private final @Nullable GradScaler scaler;
   private volatile State state = State.READY;
@@ -39,6 +41,7 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
   protected ReplicaStrategy(Block model, Communicator communicator, ComputeOptions options) {
     this.model = model;
     this.communicator = communicator;
+    this.device = options.device();
     this.computation = new Computation(model, options);
     this.scaler = options.precision().needsScaling() ? new GradScaler(options.scaler()) : null;
     if (trainableParameters(model).isEmpty()) {
@@ -60,6 +63,17 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
               }
             });
     return trainable;
+  }
+
+  /** {@code model}, after it was moved to where it is to compute. */
+  protected static Block moved(Block model, ComputeOptions options) {
+    model.moveTo(options.device());
+    return model;
+  }
+
+  @Override
+  public final Device device() {
+    return device;
   }
 
   @Override

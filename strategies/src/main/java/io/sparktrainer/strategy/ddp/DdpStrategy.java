@@ -61,7 +61,7 @@ public final class DdpStrategy extends ReplicaStrategy {
    */
   public DdpStrategy(
       Block model, Communicator communicator, DdpOptions options, ComputeOptions compute) {
-    super(model, communicator, compute);
+    super(moved(model, compute), communicator, compute);
     this.options = options;
     ModelFingerprint.requireEqual(
         model, options + ", precision " + compute.precision(), communicator);

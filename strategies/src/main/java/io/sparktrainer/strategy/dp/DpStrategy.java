@@ -64,7 +64,7 @@ public final class DpStrategy extends ReplicaStrategy {
       Communicator communicator,
       StrategySpec.Dp spec,
       ComputeOptions options) {
-    super(root(model, communicator, spec), communicator, options);
+    super(root(model, communicator, spec), communicator, options.withDevice(device(spec, 0)));
     this.replicas = spec.replicas();
     this.threads = new ReplicaThreads(replicas, Threads.inUse());
     try (var scope = NativeScope.open()) {

@@ -72,7 +72,8 @@ public final class FsdpStrategy extends ReplicaStrategy {
     ModelFingerprint.requireEqual(
         model, options + ", precision " + compute.precision(), communicator);
     this.groups = ShardGroups.divide(communicator, options);
-    Device device = device(model);
+    Device device = compute.device();
+    model.moveBuffersTo(device);
     this.pool = new BufferPool(device);
     try (var off = Gradients.off()) {
       for (UnitPlan plan : plans) {
@@ -86,10 +87,6 @@ public final class FsdpStrategy extends ReplicaStrategy {
     this.driver = new PassDriver(units, options);
     this.used = new UsedParameters(units, communicator, device);
     this.clipping = new ShardedClipping(flats, groups.gather(), device);
-  }
-
-  private static Device device(Block model) {
-    return Device.of(model.parameters().values().iterator().next());
   }
 
   /** Casts floating-point buffers where the options say so; returns the types they had. */

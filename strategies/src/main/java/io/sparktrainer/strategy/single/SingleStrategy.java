@@ -35,7 +35,7 @@ public final class SingleStrategy extends ReplicaStrategy {
    *     parameter, or the checkpointing policy chooses no block
    */
   public SingleStrategy(Block model, Communicator communicator, ComputeOptions options) {
-    super(model, communicator, options);
+    super(moved(model, options), communicator, options);
     if (communicator.worldSize() != 1) {
       throw new IllegalArgumentException(
           "Cannot use strategy none: expected one rank, got %d. Use ddp or fsdp for several."
