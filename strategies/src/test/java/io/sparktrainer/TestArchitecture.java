@@ -87,6 +87,16 @@ class TestArchitecture {
           .dependOnClassesThat()
           .haveFullyQualifiedName("org.bytedeco.javacpp.PointerScope");
 
+  /** JCuda and CUDA's bindings are not on every class path. */
+  @ArchTest
+  static final ArchRule ONLY_ONE_CLASS_NAMES_JCUDA =
+      noClasses()
+          .that()
+          .doNotHaveFullyQualifiedName(TORCH + ".CudaDriver")
+          .should()
+          .dependOnClassesThat()
+          .resideInAPackage("jcuda..");
+
   @ArchTest
   static final ArchRule NOTHING_KNOWS_SPARK =
       noClasses().should().dependOnClassesThat().resideInAPackage("org.apache.spark..");
