@@ -1,5 +1,6 @@
 package io.sparktrainer.nn;
 
+import io.sparktrainer.torch.CudaTorch;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Gradients;
@@ -190,6 +191,8 @@ public abstract class Block implements AutoCloseable {
 
   /**
    * Moves all parameters and buffers to {@code device}; does nothing where they already are there.
+   *
+   * @throws io.sparktrainer.torch.NativeLibraryException if the device cannot be used
    */
   public final void moveTo(Device device) {
     move(state().values(), device);
@@ -201,6 +204,9 @@ public abstract class Block implements AutoCloseable {
   }
 
   private static void move(Collection<Tensor> tensors, Device device) {
+    if (device.isCuda()) {
+      CudaTorch.load();
+    }
     try (var scope = NativeScope.open();
         var off = Gradients.off()) {
       for (Tensor tensor : tensors) {

@@ -1,5 +1,6 @@
 package io.sparktrainer.nn;
 
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
@@ -31,7 +32,10 @@ public final class Dropout extends Block {
     }
     Tensor mask;
     try (var off = Gradients.off()) {
-      mask = torch.empty_like(inputs[0]).bernoulli_(1 - probability, Rng.generator());
+      mask =
+          torch
+              .empty_like(inputs[0])
+              .bernoulli_(1 - probability, Rng.generator(Device.of(inputs[0])));
       mask.mul_(Tensors.scalar(1 / (1 - probability)));
     }
     return inputs[0].mul(mask);

@@ -1,5 +1,7 @@
 package io.sparktrainer.torch;
 
+import java.util.HashMap;
+import java.util.Map;
 import org.bytedeco.pytorch.Generator;
 import org.bytedeco.pytorch.GeneratorOptional;
 import org.bytedeco.pytorch.Tensor;
@@ -12,6 +14,8 @@ import org.bytedeco.pytorch.global.torch;
  */
 public final class Rng {
   private static final ThreadLocal<Generator> CURRENT = ThreadLocal.withInitial(() -> create(0));
+  private static final ThreadLocal<Map<Device, Generator>> ON_DEVICES =
+      ThreadLocal.withInitial(HashMap::new);
 
   private Rng() {}
 
@@ -32,9 +36,26 @@ public final class Rng {
     }
   }
 
-  /** The calling thread's generator, as an argument for libtorch's random functions. */
+  /** The calling thread's generator, as an argument for libtorch's random functions on the CPU. */
   public static GeneratorOptional generator() {
     return new GeneratorOptional(CURRENT.get());
+  }
+
+  /**
+   * A generator for tensors on {@code device}, as an argument for the next random function only: on
+   * a GPU it starts from a number drawn from the calling thread's sequence, so that {@link
+   * #state()} is all there is to save.
+   */
+  public static GeneratorOptional generator(Device device) {
+    if (!device.isCuda()) {
+      return generator();
+    }
+    Generator onDevice =
+        ON_DEVICES
+            .get()
+            .computeIfAbsent(device, unused -> NativeScope.keep(CudaTorch.generator(device)));
+    onDevice.set_current_seed(draw());
+    return new GeneratorOptional(onDevice);
   }
 
   /** Where the calling thread's sequence stands: uint8 tensor, owned by the current scope. */

@@ -8,12 +8,14 @@ import io.sparktrainer.nn.Loss;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.optim.Optimizer;
 import io.sparktrainer.optim.OptimizerSpec;
+import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.strategy.UnevenInputs;
 import io.sparktrainer.testing.Values;
 import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
@@ -31,12 +33,22 @@ final class GoldenRun {
   private final GoldenCase golden;
   private final OptimizerSpec optimizerSpec;
   private final StrategySpec strategySpec;
+  private final ComputeOptions compute;
 
   GoldenRun(GoldenCase golden) {
     this.golden = golden;
     this.optimizerSpec = GoldenSpecs.optimizer(golden.optimizer());
     StrategySpec spec = GoldenSpecs.strategy(golden.strategy(), golden.world());
     this.strategySpec = golden.isUneven() ? joining(spec) : spec;
+    this.compute = ComputeOptions.defaults();
+  }
+
+  /** The case under another strategy, on another device. */
+  GoldenRun(GoldenCase golden, StrategySpec strategySpec, Device device) {
+    this.golden = golden;
+    this.optimizerSpec = GoldenSpecs.optimizer(golden.optimizer());
+    this.strategySpec = strategySpec;
+    this.compute = ComputeOptions.builder().device(device).build();
   }
 
   /** Under PyTorch's join with its default divisor, the whole world. */
@@ -63,7 +75,8 @@ final class GoldenRun {
     Rng.seed(communicator.rank());
     try (var scope = NativeScope.open();
         ParallelStrategy strategy =
-            Strategies.create(strategySpec, () -> model(communicator.rank()), communicator);
+            Strategies.create(
+                strategySpec, () -> model(communicator.rank()), communicator, compute);
         Optimizer optimizer = optimizerSpec.create(strategy.trainable());
         SafetensorsFile data = golden.data()) {
       Double maxNorm = golden.clipGradNorm();
@@ -116,14 +129,18 @@ final class GoldenRun {
       String batch = "rank%d.batch%d.".formatted(strategy.rank(), step * count + i);
       Tensor value =
           strategy.forwardBackward(
-              new Tensor[] {data.read(batch + "x")},
-              data.read(batch + "y"),
+              new Tensor[] {onDevice(data.read(batch + "x"))},
+              onDevice(data.read(batch + "y")),
               LOSS,
               1.0 / count,
               i == count - 1 ? GradientSync.REDUCE : GradientSync.ACCUMULATE);
       loss += value.item_double() / count;
     }
     return loss;
+  }
+
+  private Tensor onDevice(Tensor tensor) {
+    return tensor.to(compute.device().toNative(), tensor.scalar_type());
   }
 
   /** In float32, whatever the model computes in. */

@@ -1,0 +1,96 @@
+package io.sparktrainer.torch;
+
+import org.bytedeco.pytorch.Generator;
+import org.bytedeco.pytorch.cuda.CUDAStream;
+import org.bytedeco.pytorch.cuda.DeviceAllocator;
+import org.bytedeco.pytorch.global.torch;
+import org.bytedeco.pytorch.global.torch_cuda;
+
+/**
+ * The CUDA side of libtorch: with {@link HostToDevice} the only user of its bindings, which the
+ * build without profile {@code gpu} does not have at run time.
+ */
+public final class CudaTorch {
+  private CudaTorch() {}
+
+  /**
+   * Loads the CUDA side of libtorch if this JVM has not done so yet; until then libtorch knows no
+   * CUDA tensors.
+   *
+   * @throws NativeLibraryException if no device can be used, or libtorch's libraries for CUDA
+   *     cannot be loaded
+   */
+  public static void load() {
+    NativeLibraries.load();
+    CudaDevices.requireUsable();
+    CudaLibraries.load(
+        () -> torch_cuda.class,
+        "libtorch for CUDA",
+        "libcudart.so.13",
+        "libcublas.so.13",
+        "libcudnn.so.9",
+        "libnccl.so.2");
+  }
+
+  /** The most bytes that tensors on {@code device} have taken at a time, in this process. */
+  public static long peakBytes(Device device) {
+    load();
+    try (var scope = NativeScope.open()) {
+      return allocator().getDeviceStats(index(device)).allocated_bytes().peak();
+    }
+  }
+
+  /** Bytes that tensors on {@code device} take now. */
+  public static long allocatedBytes(Device device) {
+    load();
+    try (var scope = NativeScope.open()) {
+      return allocator().getDeviceStats(index(device)).allocated_bytes().current();
+    }
+  }
+
+  /** Lets {@link #peakBytes} start from what is allocated now. */
+  public static void resetPeak(Device device) {
+    load();
+    try (var scope = NativeScope.open()) {
+      allocator().resetPeakStats(index(device));
+    }
+  }
+
+  private static DeviceAllocator allocator() {
+    return torch_cuda.getDeviceAllocator(torch.DeviceType.CUDA);
+  }
+
+  /** Waits until {@code device} has done all work of this process. */
+  public static void synchronize(Device device) {
+    load();
+    byte before = torch_cuda.ExchangeDevice(index(device));
+    try {
+      torch_cuda.device_synchronize();
+    } finally {
+      torch_cuda.ExchangeDevice(before);
+    }
+  }
+
+  /** The stream that the calling thread's work on {@code device} goes to, in the current scope. */
+  static CUDAStream currentStream(Device device) {
+    return torch_cuda.getCurrentCUDAStream(index(device));
+  }
+
+  /** A stream of its own beside the current one, in the current scope. */
+  static CUDAStream newStream(Device device) {
+    return torch_cuda.getStreamFromPool(false, index(device));
+  }
+
+  /** A source of random numbers on {@code device}, in the current scope. */
+  static Generator generator(Device device) {
+    load();
+    return torch_cuda.make_generator_cuda(index(device));
+  }
+
+  private static byte index(Device device) {
+    if (!device.isCuda()) {
+      throw new IllegalArgumentException("Expected a CUDA device, got " + device + ".");
+    }
+    return (byte) device.index();
+  }
+}
