@@ -8,7 +8,6 @@ import java.util.List;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A decoder-only transformer (GPT-2, Radford et al., 2019) with learned positions, pre-norm blocks
@@ -27,7 +26,7 @@ public final class Gpt extends Block {
   private final Sequential blocks;
   private final LayerNorm lnF;
   private final Dropout dropout;
-  private final @Nullable Linear head;
+  private final Linear head;
 
   public Gpt(GptConfig config) {
     this.config = config;
@@ -42,9 +41,11 @@ public final class Gpt extends Block {
     this.lnF = child("ln_f", new LayerNorm(width));
     this.dropout = child("dropout", new Dropout(config.dropout()));
     this.head =
-        config.tied()
-            ? null
-            : child("head", new Linear(Init.normal(DEVIATION, config.vocab(), width), null));
+        child(
+            "head",
+            config.tied()
+                ? Linear.tiedTo(wte.weight())
+                : new Linear(Init.normal(DEVIATION, config.vocab(), width), null));
   }
 
   public GptConfig config() {
@@ -66,8 +67,6 @@ public final class Gpt extends Block {
     Tensor positions =
         torch.arange(new Scalar(tokens.size(1)), Device.of(tokens).options(DType.INT64));
     Tensor x = dropout.call(wte.call(tokens).add(wpe.call(positions)));
-    x = lnF.call(blocks.call(x));
-    // The tied weight is used by this block itself, whose parameters include all of wte's.
-    return head == null ? torch.linear(x, wte.weight()) : head.call(x);
+    return head.call(lnF.call(blocks.call(x)));
   }
 }

@@ -21,8 +21,20 @@ public final class Linear extends Block {
     this(Init.weight(out, in), Init.bias(out, in));
   }
 
+  private Linear(Tensor tied) {
+    this.weight = tie("weight", tied);
+    this.bias = null;
+  }
+
   public static Linear withoutBias(long in, long out) {
     return new Linear(Init.weight(out, in), null);
+  }
+
+  /**
+   * Without bias, and with another block's weight [out, in] for its own, as {@link Block#tie} does.
+   */
+  public static Linear tiedTo(Tensor weight) {
+    return new Linear(weight);
   }
 
   /** The weight [out, in], for tying. */

@@ -1,10 +1,13 @@
 package io.sparktrainer.strategy.fsdp;
 
 import io.sparktrainer.nn.Block;
+import io.sparktrainer.nn.Gpt;
+import io.sparktrainer.nn.GptConfig;
 import io.sparktrainer.nn.Init;
 import io.sparktrainer.nn.Linear;
 import io.sparktrainer.nn.ShardUnit;
 import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -45,6 +48,29 @@ final class Shapes {
     @Override
     protected Tensor forward(Tensor... inputs) {
       return out.call(second.call(first.call(in.call(inputs[0]))));
+    }
+  }
+
+  /** A gpt whose head has the weight of its embedding, on the signs and sizes of a row's values. */
+  static final class TiedGpt extends Block {
+    private final Gpt gpt =
+        child(
+            "gpt",
+            new Gpt(
+                GptConfig.builder()
+                    .vocab(Models.OUT)
+                    .context(Models.IN)
+                    .width(8)
+                    .heads(2)
+                    .layers(2)
+                    .tied(true)
+                    .build()));
+
+    @Override
+    protected Tensor forward(Tensor... inputs) {
+      Tensor positive = inputs[0].gt(Tensors.scalar(0.0)).to(DType.INT64.scalarType());
+      Tensor tokens = inputs[0].gt(Tensors.scalar(1.0)).to(DType.INT64.scalarType()).add(positive);
+      return gpt.call(tokens).sum(1L);
     }
   }
 

@@ -21,6 +21,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
 
@@ -71,6 +72,23 @@ class TestFsdpModels {
   @Test
   void tiedWeightsAcrossUnitsTrainAlike() {
     equalsAlone(3, Shapes.TiedUnits::new, options(), RECIPE);
+  }
+
+  @Test
+  void aTiedGptTrainsAlikeWhateverIsAUnit() {
+    List<FsdpOptions> options =
+        Stream.of(
+                new WrapPolicy.MarkedBlocks(),
+                new WrapPolicy.WholeModel(),
+                new WrapPolicy.ClassNames(Set.of("Embedding")),
+                new WrapPolicy.ClassNames(Set.of("Linear")),
+                new WrapPolicy.ClassNames(Set.of("Embedding", "Linear", "Gpt")),
+                new WrapPolicy.MinParameters(1),
+                new WrapPolicy.MinParameters(24),
+                new WrapPolicy.MinParameters(100))
+            .map(policy -> FsdpOptions.builder().wrapPolicy(policy).build())
+            .toList();
+    equalsAlone(2, Shapes.TiedGpt::new, options, RECIPE);
   }
 
   @Test
