@@ -1,6 +1,8 @@
 package io.sparktrainer;
 
 import static com.tngtech.archunit.base.DescribedPredicate.describe;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.assignableTo;
+import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.methods;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
 import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.slices;
@@ -8,7 +10,11 @@ import static com.tngtech.archunit.library.dependencies.SlicesRuleDefinition.sli
 import com.tngtech.archunit.core.importer.ImportOption.DoNotIncludeTests;
 import com.tngtech.archunit.junit.AnalyzeClasses;
 import com.tngtech.archunit.junit.ArchTest;
+import com.tngtech.archunit.lang.ArchCondition;
 import com.tngtech.archunit.lang.ArchRule;
+import org.bytedeco.pytorch.TensorBase;
+import org.bytedeco.pytorch.TensorTensorHook;
+import org.bytedeco.pytorch.VoidTensorHook;
 
 /**
  * Who may use whom: torch below, then nn, optim, comm and checkpoint, then strategy, the
@@ -96,6 +102,27 @@ class TestArchitecture {
           .should()
           .dependOnClassesThat()
           .resideInAPackage("jcuda..");
+
+  /** What libtorch hands to a hook would else be held until the scope around backward closes. */
+  @ArchTest
+  static final ArchRule HOOKS_CLOSE_THEIR_ARGUMENT =
+      methods()
+          .that()
+          .haveName("call")
+          .and()
+          .areDeclaredInClassesThat(
+              assignableTo(VoidTensorHook.class).or(assignableTo(TensorTensorHook.class)))
+          .should(
+              ArchCondition.from(
+                  describe(
+                      "close their argument",
+                      method ->
+                          method.getMethodCallsFromSelf().stream()
+                              .anyMatch(
+                                  call ->
+                                      call.getName().equals("close")
+                                          && call.getTargetOwner()
+                                              .isEquivalentTo(TensorBase.class)))));
 
   @ArchTest
   static final ArchRule NOTHING_KNOWS_SPARK =

@@ -34,6 +34,7 @@ final class SyncBatchNorm implements AutoCloseable {
   private final List<Layer> layers = new ArrayList<>();
   // libtorch calls hooks that Java must keep reachable for as long as the graph may run.
   private final List<SyncedInputGradient> hooks = new ArrayList<>();
+  private final List<Tensor> results = new ArrayList<>();
 
   /**
    * Takes the place of every batch normalisation in {@code model}; all ranks call it together.
@@ -65,6 +66,8 @@ final class SyncBatchNorm implements AutoCloseable {
   void startPass() {
     hooks.forEach(SyncedInputGradient::close);
     hooks.clear();
+    results.forEach(Tensor::close);
+    results.clear();
   }
 
   @Override
@@ -106,7 +109,7 @@ final class SyncBatchNorm implements AutoCloseable {
       if (input.requires_grad()) {
         observed = input.view_as(input);
         SyncedInputGradient hook =
-            NativeScope.keep(new SyncedInputGradient(input, statistics, group));
+            NativeScope.keep(new SyncedInputGradient(input, statistics, group, results));
         hooks.add(hook);
         observed.register_hook(hook);
       }

@@ -9,9 +9,13 @@ import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.comm.testing.RankThreads;
 import io.sparktrainer.nn.BatchNorm2d;
 import io.sparktrainer.nn.Block;
+import io.sparktrainer.nn.CheckpointPolicy;
 import io.sparktrainer.nn.Cnn;
+import io.sparktrainer.nn.Conv2d;
+import io.sparktrainer.nn.Linear;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.nn.Mlp;
+import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.DdpOptions;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.UnevenInputs;
@@ -21,7 +25,9 @@ import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
+import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
 class TestSyncBatchNorm {
@@ -173,6 +179,62 @@ class TestSyncBatchNorm {
               train(new DdpStrategy(cnn(), communicator, options), 2 * communicator.rank(), 2);
           assertThat(actual).containsExactly(expected, within(2e-5f));
         });
+  }
+
+  /** Statistics are gathered again for the second computation, but counted once. */
+  @Test
+  void checkpointedBlocksTrainAsOnOneProcess() {
+    float[] expected =
+        train(
+            new io.sparktrainer.strategy.single.SingleStrategy(stages(), new LocalCommunicator()),
+            0,
+            6);
+    for (Set<String> chosen : List.of(Set.of("one", "two"), Set.of("one.norm"), Set.of("one"))) {
+      ComputeOptions compute =
+          ComputeOptions.builder().activationCheckpointing(CheckpointPolicy.named(chosen)).build();
+      RankThreads.runConnected(
+          3,
+          communicator -> {
+            DdpOptions options = DdpOptions.builder().syncBatchNorm(true).bucketCapMb(0.01).build();
+            float[] actual =
+                train(
+                    new DdpStrategy(stages(), communicator, options, compute),
+                    2 * communicator.rank(),
+                    2);
+            assertThat(actual).as("%s", chosen).containsExactly(expected, within(2e-5f));
+          });
+    }
+  }
+
+  private static Block stages() {
+    Rng.seed(6);
+    return new Stages();
+  }
+
+  private static final class Stages extends Block {
+    private final Stage one = child("one", new Stage(1, 4));
+    private final Stage two = child("two", new Stage(4, 4));
+    private final Linear head = child("head", new Linear(4 * 64, 5));
+
+    @Override
+    protected Tensor forward(Tensor... inputs) {
+      return head.call(two.call(one.call(inputs[0])).flatten(1, -1));
+    }
+  }
+
+  private static final class Stage extends Block {
+    private final Conv2d conv;
+    private final BatchNorm2d norm;
+
+    private Stage(int in, int out) {
+      this.conv = child("conv", new Conv2d(in, out, 3, 1, 1));
+      this.norm = child("norm", new BatchNorm2d(out));
+    }
+
+    @Override
+    protected Tensor forward(Tensor... inputs) {
+      return torch.tanh(norm.call(conv.call(inputs[0])));
+    }
   }
 
   private static Block cnn() {
