@@ -43,6 +43,10 @@ final class Bytes {
     FLOAT.set(bytes, offset, value);
   }
 
+  static float getFloat(byte[] bytes, int offset) {
+    return (float) FLOAT.get(bytes, offset);
+  }
+
   static void putDouble(byte[] bytes, int offset, double value) {
     DOUBLE.set(bytes, offset, value);
   }

@@ -12,6 +12,7 @@ final class CatalystBatchSource implements TileSource {
   private final SplitRule split;
   private final RowPlace place;
   private final CatalystEncoder encoder;
+  private final WeightCheck weights;
   private final CatalystColumn[] columns;
   private final @Nullable CatalystColumn indicator;
   private final byte[] flag = new byte[Double.BYTES];
@@ -31,6 +32,7 @@ final class CatalystBatchSource implements TileSource {
     this.split = split;
     this.place = new RowPlace(partition);
     this.encoder = new CatalystEncoder(plan, place);
+    this.weights = WeightCheck.of(plan);
     this.columns =
         plan.columns().stream()
             .map(column -> new CatalystColumn(column.withOrdinal(ordinals[column.ordinal()])))
@@ -63,6 +65,7 @@ final class CatalystBatchSource implements TileSource {
       anyDropped |= column.encode(this, current, tile, rows);
     }
     markValidation(current, tile, rows);
+    checkWeights(tile, rows);
     nextRow += rows;
     return anyDropped ? compact(tile, rows) : rows;
   }
@@ -101,6 +104,14 @@ final class CatalystBatchSource implements TileSource {
           indicator == null
               ? split.isValidation(place.partition, firstRowOfBatch + nextRow + i)
               : encodeValue(indicator.plan(), from, i, flag, 0) && Bytes.getLong(flag, 0) != 0;
+    }
+  }
+
+  private void checkWeights(Tile tile, int rows) {
+    for (int i = 0; i < rows && weights.isNeeded(); i++) {
+      if (!dropped[i]) {
+        weights.check(tile.records, Tile.BASE + i * plan.recordBytes(), place(i));
+      }
     }
   }
 

@@ -10,6 +10,7 @@ final class CatalystRowSource implements TileSource {
   private final SplitRule split;
   private final RowPlace place;
   private final CatalystEncoder encoder;
+  private final WeightCheck weights;
   private final byte[] flag = new byte[Double.BYTES];
 
   CatalystRowSource(Iterator<InternalRow> rows, ReadPlan plan, SplitRule split, int partition) {
@@ -18,6 +19,7 @@ final class CatalystRowSource implements TileSource {
     this.split = split;
     this.place = new RowPlace(partition);
     this.encoder = new CatalystEncoder(plan, place);
+    this.weights = WeightCheck.of(plan);
   }
 
   @Override
@@ -27,7 +29,9 @@ final class CatalystRowSource implements TileSource {
     while (filled < tile.capacity && rows.hasNext()) {
       any = true;
       InternalRow row = rows.next();
-      if (encoder.encode(row, tile.records, Tile.BASE + filled * plan.recordBytes())) {
+      int base = Tile.BASE + filled * plan.recordBytes();
+      if (encoder.encode(row, tile.records, base)) {
+        weights.check(tile.records, base, place);
         tile.validation[filled++] = isValidation(row);
       }
       place.row++;

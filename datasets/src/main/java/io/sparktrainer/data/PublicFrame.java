@@ -17,6 +17,7 @@ final class PublicFrame {
     public TileSource open(Iterator<Row> rows, SplitRule split, int partition) {
       RowPlace place = new RowPlace(partition);
       PublicEncoder encoder = new PublicEncoder(plan, place);
+      WeightCheck weights = WeightCheck.of(plan);
       byte[] flag = new byte[Double.BYTES];
       return tile -> {
         int filled = 0;
@@ -24,7 +25,9 @@ final class PublicFrame {
         while (filled < tile.capacity && rows.hasNext()) {
           any = true;
           Row row = rows.next();
-          if (encoder.encode(row, tile.records, Tile.BASE + filled * plan.recordBytes())) {
+          int base = Tile.BASE + filled * plan.recordBytes();
+          if (encoder.encode(row, tile.records, base)) {
+            weights.check(tile.records, base, place);
             ColumnPlan indicator = plan.indicator();
             tile.validation[filled++] =
                 indicator == null

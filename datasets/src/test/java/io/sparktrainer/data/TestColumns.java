@@ -260,4 +260,22 @@ class TestColumns {
     assertThat(remedies.get(2)).contains("'t'", "got struct<a:int>", "Select its fields");
     assertThat(remedies.get(3)).contains("'l'", "got array<string>", "StringIndexer");
   }
+
+  @ParameterizedTest
+  @EnumSource(ReadPath.class)
+  void weightsThatAreNoneAreRefusedByRow(ReadPath path) {
+    for (String weight : List.of("-0.5", "'Infinity'")) {
+      Dataset<Row> frame =
+          stored(
+              "weight" + weight.length(),
+              "select 1 as x, 2D as w union all select 2, double(" + weight + ")");
+      DataSpec spec = DataSpec.builder().features("x").weight("w").build();
+      assertThatThrownBy(() -> Columns.read(frame, spec, path))
+          .isInstanceOf(IllegalArgumentException.class)
+          .hasMessageContaining(
+              "Cannot use column 'w' as weight: expected a finite number of at least 0, got "
+                  + weight.replace("'", "")
+                  + " in row 1 of partition 0.");
+    }
+  }
 }

@@ -5,11 +5,13 @@ import io.sparktrainer.nn.Cnn;
 import io.sparktrainer.nn.Gpt;
 import io.sparktrainer.nn.GptConfig;
 import io.sparktrainer.nn.Mlp;
+import io.sparktrainer.nn.Tabular;
 import io.sparktrainer.spark.config.ModelSpec;
 import io.sparktrainer.torch.Rng;
 import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Modifier;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalDouble;
 import org.jspecify.annotations.Nullable;
@@ -29,22 +31,45 @@ final class Models {
   static void check(ModelSpec spec, ModelShape shape) {
     if (spec instanceof ModelSpec.OfClass ofClass) {
       Constructor<? extends Block> unused = constructor(ofClass.name());
+    } else if (spec instanceof ModelSpec.Tabular tabular) {
+      List<Tabular.Columns> unused = columns(tabular, shape);
     } else if (shape.inputs().size() != 1) {
       throw new IllegalArgumentException(
-          "Cannot make the model: expected one input, got %d. Use {type: class} for more."
-              .formatted(shape.inputs().size()));
-    } else if (spec instanceof ModelSpec.Cnn && shape.inputs().get(0).size() != IMAGE_AXES) {
+          "Cannot make the model: expected one input, got %s. Use {type: tabular} or {type: class} for more."
+              .formatted(shape.inputs().stream().map(ModelShape.Input::name).toList()));
+    } else if (spec instanceof ModelSpec.Cnn && row(shape).size() != IMAGE_AXES) {
       throw new IllegalArgumentException(
-          "Cannot make a cnn: expected rows of shape [channels, height, width], got %s. Set data.shape, such as [1, 28, 28]."
-              .formatted(shape.inputs().get(0)));
+          "Cannot make a cnn: expected rows of shape [channels, height, width], got %s. Set data.shape, such as [1, 28, 28], or data.images."
+              .formatted(row(shape)));
     } else if (spec instanceof ModelSpec.Gpt gpt) {
-      List<Long> row = shape.inputs().get(0);
+      List<Long> row = row(shape);
       if (row.size() != 1 || row.get(0) > gpt.sizes().context()) {
         throw new IllegalArgumentException(
             "Cannot make a gpt: expected rows of at most %d tokens, got shape %s. Set model.context, or give data.features one column of token arrays."
                 .formatted(gpt.sizes().context(), row));
       }
     }
+  }
+
+  private static List<Long> row(ModelShape shape) {
+    return shape.inputs().get(0).rowShape();
+  }
+
+  /** The inputs as a tabular model takes them: whole numbers are categories. */
+  private static List<Tabular.Columns> columns(ModelSpec.Tabular spec, ModelShape shape) {
+    List<Tabular.Columns> columns = new ArrayList<>();
+    for (ModelShape.Input input : shape.inputs()) {
+      if (input.rowShape().size() != 1) {
+        throw new IllegalArgumentException(
+            "Cannot make a tabular model: expected rows of numbers in input '%s', got shape %s. Leave out its shape, or use {type: class}."
+                .formatted(input.name(), input.rowShape()));
+      }
+      columns.add(
+          input.type().isFloating()
+              ? new Tabular.Numbers(Math.toIntExact(input.values()))
+              : new Tabular.Categories(input.categories(), spec.embeddingWidth()));
+    }
+    return columns;
   }
 
   /**
@@ -59,7 +84,7 @@ final class Models {
       return new Mlp(shape.inputValues(), mlp.hidden(), shape.outputs());
     }
     if (spec instanceof ModelSpec.Cnn cnn) {
-      List<Long> image = shape.inputs().get(0);
+      List<Long> image = row(shape);
       return new Cnn(
           Math.toIntExact(image.get(0)),
           Math.toIntExact(image.get(1)),
@@ -69,6 +94,10 @@ final class Models {
     }
     if (spec instanceof ModelSpec.Gpt gpt) {
       return new Gpt(gpt.sizes());
+    }
+    if (spec instanceof ModelSpec.Tabular tabular) {
+      return new Tabular(
+          columns(tabular, shape), tabular.hidden(), tabular.dropout(), shape.outputs());
     }
     if (spec instanceof ModelSpec.OfClass ofClass) {
       return instantiate(constructor(ofClass.name()), shape);
@@ -82,16 +111,18 @@ final class Models {
    */
   static OptionalDouble parameters(ModelSpec spec, ModelShape shape) {
     if (spec instanceof ModelSpec.Mlp mlp) {
-      double count = 0;
-      double width = shape.inputValues();
-      for (int next : mlp.hidden()) {
-        count += (width + 1) * next;
-        width = next;
+      return OptionalDouble.of(linear(shape.inputValues(), mlp.hidden(), shape.outputs()));
+    }
+    if (spec instanceof ModelSpec.Tabular tabular) {
+      List<Tabular.Columns> columns = columns(tabular, shape);
+      double count = linear(Tabular.values(columns), tabular.hidden(), shape.outputs());
+      for (Tabular.Columns input : columns) {
+        count += input.parameters();
       }
-      return OptionalDouble.of(count + (width + 1) * shape.outputs());
+      return OptionalDouble.of(count);
     }
     if (spec instanceof ModelSpec.Cnn cnn) {
-      List<Long> image = shape.inputs().get(0);
+      List<Long> image = row(shape);
       double filters = cnn.filters();
       double convolutions = filters * (image.get(0) * 9 + 3) + 2 * filters * (filters * 9 + 3);
       double flat = 2 * filters * (image.get(1) / 4) * (image.get(2) / 4);
@@ -102,6 +133,16 @@ final class Models {
       return OptionalDouble.of(parameters(gpt.sizes()));
     }
     return OptionalDouble.empty();
+  }
+
+  private static double linear(double in, List<Integer> hidden, long out) {
+    double count = 0;
+    double width = in;
+    for (int next : hidden) {
+      count += (width + 1) * next;
+      width = next;
+    }
+    return count + (width + 1) * out;
   }
 
   private static double parameters(GptConfig sizes) {

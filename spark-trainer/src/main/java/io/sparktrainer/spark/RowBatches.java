@@ -8,6 +8,7 @@ import io.sparktrainer.data.TensorBuffer;
 import io.sparktrainer.engine.BatchSource;
 import io.sparktrainer.engine.TensorBatch;
 import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayList;
 import java.util.Iterator;
@@ -21,6 +22,9 @@ import org.jspecify.annotations.Nullable;
  * which a rank with a small share of validation rows has, are left out.
  */
 final class RowBatches implements BatchSource, AutoCloseable {
+  /** What a training without a label compares with: nothing. */
+  private static final long NO_VALUES = 0;
+
   private final RankShare share;
   private final int batches;
   private @Nullable BatchReader open;
@@ -38,6 +42,16 @@ final class RowBatches implements BatchSource, AutoCloseable {
   @Override
   public int batchesPerEpoch() {
     return batches;
+  }
+
+  @Override
+  public boolean isWeighted() {
+    return share.schema().weight() != null;
+  }
+
+  @Override
+  public int batchRows() {
+    return share.plan().batchRows();
   }
 
   @Override
@@ -84,10 +98,14 @@ final class RowBatches implements BatchSource, AutoCloseable {
       List<Tensor> inputs = new ArrayList<>();
       batch.inputs().forEach(input -> inputs.add(tensor(input)));
       TensorBuffer label = batch.label();
-      if (label == null) {
-        throw new IllegalStateException("Cannot train: the rows have no label.");
-      }
-      return new TensorBatch(inputs, tensor(label), batch.rows());
+      TensorBuffer weight = batch.weight();
+      return new TensorBatch(
+          inputs,
+          label == null
+              ? Tensors.empty(DType.FLOAT32, Device.CPU, batch.rows(), NO_VALUES)
+              : tensor(label),
+          weight == null ? null : tensor(weight),
+          batch.rows());
     }
 
     private static Tensor tensor(TensorBuffer buffer) {

@@ -1,5 +1,6 @@
 package io.sparktrainer.spark;
 
+import io.sparktrainer.data.DataSpec;
 import io.sparktrainer.data.Datasets;
 import io.sparktrainer.data.PreparedData;
 import io.sparktrainer.spark.barrier.BarrierStage;
@@ -75,11 +76,33 @@ public final class SparkTrainer {
    *     step
    */
   public TrainingResult fit(Dataset<Row> frame) {
+    DataSource second = config.data().validationSource();
+    return run(frame, second == null ? null : DataFrames.read(frame.sparkSession(), second));
+  }
+
+  /**
+   * Trains on the rows of a DataFrame and tests on those of another one, which needs the same
+   * columns.
+   *
+   * @return figures and places of what was written
+   * @throws IllegalArgumentException as {@link #fit(Dataset)}, or if the configuration names
+   *     validation rows too
+   * @throws io.sparktrainer.spark.barrier.StageFailedException see {@link #fit(Dataset)}
+   */
+  public TrainingResult fit(Dataset<Row> frame, Dataset<Row> validation) {
+    if (config.data().validationSource() != null) {
+      throw new IllegalArgumentException(
+          "Cannot read validation rows: expected one place for them, got a second DataFrame and data.validation.source.");
+    }
+    return run(frame, validation);
+  }
+
+  private TrainingResult run(Dataset<Row> frame, @Nullable Dataset<Row> validation) {
     if (config.device().strategy() instanceof StrategySpec.Auto) {
       Plan plan = new TrainingPlan(config).of(frame);
       StrategySpec resolved = plan.resolve();
       LOG.info("Strategy auto is {}: {}", resolved, plan.reason());
-      return new SparkTrainer(config.withStrategy(resolved), plan.reason()).fit(frame);
+      return new SparkTrainer(config.withStrategy(resolved), plan.reason()).run(frame, validation);
     }
     long start = System.nanoTime();
     SparkContext spark = frame.sparkSession().sparkContext();
@@ -93,9 +116,17 @@ public final class SparkTrainer {
             config.device().timeoutSeconds(),
             spark.conf().getInt(SLOT_WAIT, DEFAULT_SLOT_WAIT_SECONDS));
     BarrierStage.requireSlots(spark, workers, options);
-    PreparedData data = Datasets.prepare(frame, DataPlan.spec(config), workers);
+    DataSpec spec = DataPlan.spec(config);
+    PreparedData data =
+        validation == null
+            ? Datasets.prepare(frame, spec, workers)
+            : Datasets.prepare(frame, validation, spec, workers);
     data.materialize();
-    ModelShape shape = DataPlan.shape(config, frame, data.schema());
+    ModelShape shape =
+        DataPlan.shape(
+            config,
+            validation == null ? List.of(frame) : List.of(frame, validation),
+            data.schema());
     Models.check(config.model(), shape);
     String yaml = yaml();
     RunFolder folder =

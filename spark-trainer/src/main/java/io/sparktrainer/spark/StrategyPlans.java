@@ -87,7 +87,7 @@ final class StrategyPlans {
 
   private Activations activations(ModelOutline model) {
     long rows = config.training().batchSize();
-    List<Long> row = shape.inputs().get(0);
+    List<Long> row = shape.inputs().get(0).rowShape();
     long tokens = readsTokens() ? last(row, 1) : 1;
     long pixels = row.size() == IMAGE_AXES ? last(row, 2) : 1;
     long estimate =
@@ -121,7 +121,10 @@ final class StrategyPlans {
         Block model = model()) {
       Tensor[] inputs =
           shape.inputs().stream()
-              .map(row -> Tensors.zeros(DType.FLOAT32, Device.CPU, batch(row)))
+              .map(
+                  input ->
+                      Tensors.zeros(
+                          DType.valueOf(input.type().name()), Device.CPU, batch(input.rowShape())))
               .toArray(Tensor[]::new);
       return ActivationProbe.measure(model, inputs, target(model, inputs), config.loss(), options);
     }

@@ -1,6 +1,8 @@
 package io.sparktrainer.spark;
 
 import io.sparktrainer.data.Datasets;
+import io.sparktrainer.data.ElementType;
+import io.sparktrainer.data.InputSpec;
 import io.sparktrainer.data.TensorSchema;
 import io.sparktrainer.data.TensorSpec;
 import io.sparktrainer.nn.Losses;
@@ -10,6 +12,7 @@ import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.strategy.plan.Machines;
 import io.sparktrainer.strategy.plan.Plan;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -46,7 +49,8 @@ public final class TrainingPlan {
 
   /** Whether the configuration leaves open what only the data's schema tells. */
   public boolean needsData() {
-    return config.data().shape().isEmpty() && !(config.model() instanceof ModelSpec.Gpt);
+    return !(config.model() instanceof ModelSpec.Gpt)
+        && config.data().inputs().stream().anyMatch(input -> input.rowShape() == null);
   }
 
   /**
@@ -60,11 +64,22 @@ public final class TrainingPlan {
       throw new IllegalStateException(
           "Cannot plan without the data: expected data.shape, got none.");
     }
-    List<Long> row =
-        config.data().shape().isEmpty() && config.model() instanceof ModelSpec.Gpt gpt
-            ? List.of((long) gpt.sizes().context())
-            : config.data().shape().stream().map(Integer::longValue).toList();
-    return plan(new ModelShape(List.of(row), outputs(null)), Cluster.local(config.workers()));
+    List<ModelShape.Input> inputs =
+        DataPlan.spec(config).inputs().stream().map(this::withoutData).toList();
+    return plan(new ModelShape(inputs, outputs(null)), Cluster.local(config.workers()));
+  }
+
+  private ModelShape.Input withoutData(InputSpec input) {
+    List<Long> row = input.rowShape();
+    if (row == null) {
+      if (!(config.model() instanceof ModelSpec.Gpt gpt)) {
+        throw new IllegalStateException(
+            "Cannot plan without the data: expected a shape of '" + input.name() + "', got none.");
+      }
+      row = List.of((long) gpt.sizes().context());
+    }
+    ElementType type = input.type() == null ? ElementType.FLOAT32 : input.type();
+    return DataPlan.assumed(config, input, new TensorSpec(input.name(), type, row));
   }
 
   /**
@@ -85,7 +100,11 @@ public final class TrainingPlan {
   /** Plans with the schema of {@code frame}. */
   Plan of(Dataset<Row> frame) {
     TensorSchema schema = Datasets.prepare(frame, DataPlan.spec(config), config.workers()).schema();
-    List<List<Long>> inputs = schema.inputs().stream().map(TensorSpec::rowShape).toList();
+    List<InputSpec> specs = DataPlan.spec(config).inputs();
+    List<ModelShape.Input> inputs =
+        IntStream.range(0, specs.size())
+            .mapToObj(i -> DataPlan.assumed(config, specs.get(i), schema.inputs().get(i)))
+            .toList();
     return plan(
         new ModelShape(inputs, outputs(schema.label())),
         Cluster.of(frame.sparkSession().sparkContext(), config.workers()));

@@ -74,6 +74,7 @@ final class TrainingProgram implements RankProgram<byte[]> {
     try (RankData data = reader.read(rank.rank(), rows)) {
       rank.doing("making the model");
       Block model = model(config, rank);
+      long parameters = elements(model.parameters());
       ParallelStrategy strategy;
       try {
         Communicator ranks = rank.meet(fingerprint(model), data.training().rows());
@@ -88,7 +89,7 @@ final class TrainingProgram implements RankProgram<byte[]> {
         model.close();
         throw e;
       }
-      return train(config, rank, data, strategy);
+      return train(config, rank, data, strategy, parameters);
     }
   }
 
@@ -133,11 +134,12 @@ final class TrainingProgram implements RankProgram<byte[]> {
     return new Fingerprint(lines);
   }
 
-  private String train(TrainerConfig config, Rank rank, RankData data, ParallelStrategy strategy)
+  private String train(
+      TrainerConfig config, Rank rank, RankData data, ParallelStrategy strategy, long parameters)
       throws IOException {
     try (strategy) {
       try {
-        return fit(config, rank, data, strategy);
+        return fit(config, rank, data, strategy, parameters);
       } catch (RuntimeException | IOException | Error e) {
         // Closing waits for the others, who would wait for this rank.
         strategy.abort(String.valueOf(e.getMessage()));
@@ -146,7 +148,8 @@ final class TrainingProgram implements RankProgram<byte[]> {
     }
   }
 
-  private String fit(TrainerConfig config, Rank rank, RankData data, ParallelStrategy strategy)
+  private String fit(
+      TrainerConfig config, Rank rank, RankData data, ParallelStrategy strategy, long parameters)
       throws IOException {
     RankShare validation = data.validation();
     try (Optimizer optimizer = config.optimizer().create(strategy.trainable());
@@ -159,9 +162,7 @@ final class TrainingProgram implements RankProgram<byte[]> {
       List<EpochMetrics> epochs = trainer.fit(train, test);
       rank.doing("writing the model");
       writeModel(rank, strategy);
-      return rank.rank() == 0
-          ? new RankOutcome(epochs, rank.facts(), elements(strategy.model().parameters())).toJson()
-          : "";
+      return rank.rank() == 0 ? new RankOutcome(epochs, rank.facts(), parameters).toJson() : "";
     }
   }
 

@@ -17,7 +17,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 class TestModels {
-  private static final ModelShape IMAGES = new ModelShape(List.of(List.of(3L, 12L, 16L)), 10);
+  private static final ModelShape IMAGES = ModelShape.of(List.of(3L, 12L, 16L), 10);
 
   static List<ModelSpec> specs() {
     return List.of(

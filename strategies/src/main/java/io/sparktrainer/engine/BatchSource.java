@@ -14,4 +14,17 @@ public interface BatchSource {
    * @param epoch number of the epoch, from 0
    */
   Iterator<TensorBatch> epoch(int epoch);
+
+  /** Whether batches have weights; the same on every rank, also on one without batches. */
+  default boolean isWeighted() {
+    return false;
+  }
+
+  /**
+   * About how many rows a batch has; the same on every rank. Gradients of weighted rows are divided
+   * by it until all weights of a step are known.
+   */
+  default int batchRows() {
+    return 1;
+  }
 }

@@ -18,9 +18,10 @@ import org.jspecify.annotations.Nullable;
 final class Tally {
   private final Loss loss;
   private double lossSum;
+  private double weightSum;
   private long rows;
-  private long predictions;
-  private long right;
+  private double predictions;
+  private double right;
 
   Tally(Loss loss) {
     this.loss = loss;
@@ -28,13 +29,22 @@ final class Tally {
 
   /** The loss, which also counts right predictions as it is computed; replicas may share it. */
   Loss counting() {
-    return (output, target) -> {
-      count(output, target);
-      return loss.of(output, target);
+    return new Loss() {
+      @Override
+      public Tensor of(Tensor output, Tensor target) {
+        count(output, target, null);
+        return loss.of(output, target);
+      }
+
+      @Override
+      public Tensor weighted(Tensor output, Tensor target, Tensor weight) {
+        count(output, target, weight);
+        return loss.weighted(output, target, weight);
+      }
     };
   }
 
-  private void count(Tensor output, Tensor target) {
+  private void count(Tensor output, Tensor target, @Nullable Tensor weight) {
     if (!hasClasses()) {
       return;
     }
@@ -44,10 +54,20 @@ final class Tally {
           loss == Losses.CROSS_ENTROPY
               ? output.argmax(new LongOptional(-1), false)
               : output.gt(Tensors.scalar(0)).view_as(target);
-      long hits = guess.eq(target).sum().item_long();
+      Tensor hits = guess.eq(target);
+      double hitSum;
+      double all = target.numel();
+      if (weight == null) {
+        hitSum = hits.sum().item_long();
+      } else {
+        long inRow = target.numel() / weight.numel();
+        Tensor byRow = hits.view(weight.numel(), inRow).sum(1);
+        hitSum = byRow.mul(weight).sum().item_double();
+        all = weight.sum().item_double() * inRow;
+      }
       synchronized (this) {
-        right += hits;
-        predictions += target.numel();
+        right += hitSum;
+        predictions += all;
       }
     }
   }
@@ -56,22 +76,43 @@ final class Tally {
     return loss == Losses.CROSS_ENTROPY || loss == Losses.BINARY_CROSS_ENTROPY;
   }
 
-  void add(double meanLoss, int batchRows) {
-    lossSum += meanLoss * batchRows;
+  /**
+   * Adds a batch.
+   *
+   * @param batchLoss sum of the rows' losses, each times its weight
+   * @param batchWeight sum of the rows' weights
+   */
+  void add(double batchLoss, double batchWeight, int batchRows) {
+    lossSum += batchLoss;
+    weightSum += batchWeight;
     rows += batchRows;
   }
 
   /** Adds the other ranks' sums to this rank's; all ranks call it together. */
   void combine(Communicator communicator) {
     try (var scope = NativeScope.open()) {
-      Tensor sums = Tensors.empty(DType.FLOAT64, Device.CPU, 4);
+      Tensor sums = Tensors.empty(DType.FLOAT64, Device.CPU, 5);
       DoublePointer values = new DoublePointer(sums.data_ptr());
-      values.put(lossSum, rows, predictions, right);
+      values.put(lossSum, weightSum, rows, predictions, right);
       communicator.allReduce(sums, ReduceOp.SUM).await();
       lossSum = values.get(0);
-      rows = (long) values.get(1);
-      predictions = (long) values.get(2);
-      right = (long) values.get(3);
+      weightSum = values.get(1);
+      rows = (long) values.get(2);
+      predictions = values.get(3);
+      right = values.get(4);
+    }
+  }
+
+  /**
+   * Fails where no row counts.
+   *
+   * @param what the rows, for the message
+   */
+  void requireWeight(String what) {
+    if (rows > 0 && weightSum == 0) {
+      throw new IllegalArgumentException(
+          "expected a weight above 0 in some %s row, got 0 in all %d. Look into the weight column"
+              .formatted(what, rows));
     }
   }
 
@@ -79,11 +120,13 @@ final class Tally {
     return rows;
   }
 
+  /** Mean over all rows, each with its weight. */
   double loss() {
-    return lossSum / rows;
+    return lossSum / weightSum;
   }
 
+  /** Share of the right predictions, each with its row's weight. */
   @Nullable Double accuracy() {
-    return predictions == 0 ? null : (double) right / predictions;
+    return predictions == 0 ? null : right / predictions;
   }
 }

@@ -2,10 +2,13 @@ package io.sparktrainer.engine;
 
 import io.sparktrainer.comm.ReduceOp;
 import io.sparktrainer.nn.Loss;
+import io.sparktrainer.optim.Clipping;
 import io.sparktrainer.optim.Optimizer;
 import io.sparktrainer.optim.ScheduleSpec;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ParallelStrategy;
+import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
@@ -19,6 +22,11 @@ import org.jspecify.annotations.Nullable;
  * The training loop of one rank, over any strategy: epochs of optimizer steps of one or several
  * micro-batches, clipping, the learning-rate schedule, and an evaluation after each epoch. All
  * ranks run it together with the same options.
+ *
+ * <p>Without weights a step's loss is what the strategy makes of the ranks' means: the mean of them
+ * under ddp and fsdp, as in PyTorch. With weights it is the weighted mean over all rows of the step
+ * on all ranks, sum(w * loss) / sum(w), under every strategy. Losses and accuracies of an epoch are
+ * means over all rows, with their weights.
  */
 public final class Trainer {
   private final ParallelStrategy strategy;
@@ -105,14 +113,15 @@ public final class Trainer {
     strategy.model().train();
     for (int step = 0; step < stepsHere; step++) {
       int microBatches = Math.min(options.accumulate(), batches - step * options.accumulate());
-      listener.onStep(step(epoch, step, steps, microBatches, iterator, tally));
+      listener.onStep(step(epoch, step, steps, microBatches, iterator, train, tally));
     }
     for (int step = stepsHere; step < steps; step++) {
-      shadow(steps);
+      shadow(steps, train);
     }
     strategy.endEpoch();
     double seconds = (System.nanoTime() - start) / 1e9;
     tally.combine(strategy.communicator());
+    tally.requireWeight("training");
     Tally evaluated = new Tally(loss);
     if (evaluation != null) {
       evaluate(evaluation, evaluated);
@@ -133,10 +142,12 @@ public final class Trainer {
       int steps,
       int microBatches,
       Iterator<TensorBatch> batches,
+      BatchSource source,
       Tally tally) {
     long start = System.nanoTime();
     strategy.zeroGrad();
     double lossSum = 0;
+    double weightSum = 0;
     int rows = 0;
     for (int i = 0; i < microBatches; i++) {
       try (var scope = NativeScope.open()) {
@@ -145,24 +156,27 @@ public final class Trainer {
             strategy.forwardBackward(
                 batch.inputArray(),
                 batch.target(),
+                batch.weight(),
                 tally.counting(),
-                1.0 / microBatches,
+                batch.weight() == null ? 1.0 / microBatches : batch.rows() / weightUnit(source),
                 i == microBatches - 1 ? GradientSync.REDUCE : GradientSync.ACCUMULATE);
-        double mean = value.item_double();
-        if (Double.isFinite(mean)) {
-          tally.add(mean, batch.rows());
+        double batchLoss = value.item_double() * batch.rows();
+        double batchWeight = batch.weightSum();
+        if (Double.isFinite(batchLoss)) {
+          tally.add(batchLoss, batchWeight, batch.rows());
         }
-        lossSum += mean * batch.rows();
+        lossSum += batchLoss;
+        weightSum += batchWeight;
         rows += batch.rows();
       }
     }
-    Update update = update(steps, lossSum);
+    Update update = update(steps, lossSum, gradientFactor(source, weightSum));
     double seconds = (System.nanoTime() - start) / 1e9;
     return new StepMetrics(
         epoch,
         step,
         steps,
-        lossSum / rows,
+        weightSum == 0 ? 0 : lossSum / weightSum,
         update.learningRate(),
         update.gradNorm(),
         rows,
@@ -170,19 +184,44 @@ public final class Trainer {
   }
 
   /** A step for which only other ranks have data; the model changes here as it does there. */
-  private void shadow(int steps) {
+  private void shadow(int steps, BatchSource source) {
     strategy.zeroGrad();
     strategy.shadowStep();
-    update(steps, 0);
+    update(steps, 0, gradientFactor(source, 0));
+  }
+
+  /** What weighted losses are divided by in backward, the same on all ranks. */
+  private double weightUnit(BatchSource source) {
+    return (double) source.batchRows() * options.accumulate();
+  }
+
+  /**
+   * Makes of summed weighted losses their mean over all rows of the step, on all ranks. Its
+   * denominator is only known after the last micro-batch, so gradients are scaled afterwards.
+   *
+   * @param weightSum of this rank's rows
+   */
+  private double gradientFactor(BatchSource source, double weightSum) {
+    if (!source.isWeighted()) {
+      return 1;
+    }
+    try (var scope = NativeScope.open()) {
+      Tensor sum = Tensors.empty(DType.FLOAT64, Device.CPU, 1);
+      sum.fill_(Tensors.scalar(weightSum));
+      strategy.communicator().allReduce(sum, ReduceOp.SUM).await();
+      double all = sum.item_double();
+      return all == 0 ? 0 : strategy.gradientDivisor() * weightUnit(source) / all;
+    }
   }
 
   private record Update(double learningRate, @Nullable Double gradNorm) {}
 
-  private Update update(int steps, double lossSum) {
+  private Update update(int steps, double lossSum, double gradientFactor) {
     boolean usable = strategy.unscaleGradients();
     Double gradNorm = null;
     if (usable) {
       requireFinite(lossSum);
+      scaleGradients(gradientFactor);
       gradNorm = clip();
     }
     double learningRate =
@@ -193,6 +232,16 @@ public final class Trainer {
     // A skipped step counts, so that data and schedule go on alike on all ranks.
     stepsDone++;
     return new Update(learningRate, gradNorm);
+  }
+
+  private void scaleGradients(double factor) {
+    if (factor != 1) {
+      try (var scope = NativeScope.open()) {
+        Tensor scalar = Tensors.empty(DType.FLOAT64, Device.CPU);
+        scalar.fill_(Tensors.scalar(factor));
+        Clipping.scale(strategy.trainable().values(), scalar);
+      }
+    }
   }
 
   private @Nullable Double clip() {
@@ -221,11 +270,16 @@ public final class Trainer {
       try (var scope = NativeScope.open()) {
         TensorBatch batch = batches.next();
         Tensor output = strategy.predict(batch.inputArray());
-        tally.add(counting.of(output, batch.target()).item_double(), batch.rows());
+        Tensor mean =
+            batch.weight() == null
+                ? counting.of(output, batch.target())
+                : counting.weighted(output, batch.target(), batch.weight());
+        tally.add(mean.item_double() * batch.rows(), batch.weightSum(), batch.rows());
       }
     }
     joint.finish();
     tally.combine(strategy.communicator());
+    tally.requireWeight("evaluation");
     strategy.model().train();
   }
 }

@@ -38,8 +38,18 @@ public final class Computation implements AutoCloseable {
 
   /** The loss of the model's output, float32 where precision is mixed. */
   public Tensor loss(Tensor[] inputs, Tensor target, Loss loss) {
+    return loss(inputs, target, null, loss);
+  }
+
+  /**
+   * The same with weights.
+   *
+   * @param weight weights of the rows, or null
+   */
+  public Tensor loss(Tensor[] inputs, Tensor target, @Nullable Tensor weight, Loss loss) {
     try (var cast = precision.open(Device.of(target))) {
-      return loss.of(full(model.call(inputs)), target);
+      Tensor output = full(model.call(inputs));
+      return weight == null ? loss.of(output, target) : loss.weighted(output, target, weight);
     }
   }
 

@@ -6,6 +6,7 @@ import io.sparktrainer.nn.Loss;
 import io.sparktrainer.torch.Device;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One rank's side of a parallel training.
@@ -47,13 +48,30 @@ public interface ParallelStrategy extends AutoCloseable {
    *
    * @param inputs the model's inputs on this rank's device
    * @param target what the loss compares with
+   * @param weight weights of the rows, for {@link Loss#weighted}; null for {@link Loss#of}
    * @param scale factor on the loss before backward, such as 1/k when k micro-batches make a step
    * @return the unscaled loss of this rank's micro-batch, 0-dimensional, without graph, in the
    *     caller's scope
    * @throws IllegalStateException if the strategy is closed or has failed
    */
   Tensor forwardBackward(
-      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync);
+      Tensor[] inputs,
+      Tensor target,
+      @Nullable Tensor weight,
+      Loss loss,
+      double scale,
+      GradientSync sync);
+
+  /** The same for rows that all count alike. */
+  default Tensor forwardBackward(
+      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync) {
+    return forwardBackward(inputs, target, null, loss, scale, sync);
+  }
+
+  /** What the sum of all ranks' gradients was divided by in the last step. */
+  default int gradientDivisor() {
+    return worldSize();
+  }
 
   /** The model's output without a graph, in the model's current mode. */
   Tensor predict(Tensor... inputs);

@@ -93,12 +93,17 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
 
   @Override
   public final Tensor forwardBackward(
-      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync) {
+      Tensor[] inputs,
+      Tensor target,
+      @Nullable Tensor weight,
+      Loss loss,
+      double scale,
+      GradientSync sync) {
     requireReady();
     double lossScale = scaler == null ? scale : scale * scaler.scale();
     try (var scope = NativeScope.open();
         var recorded = Gradients.on()) {
-      return scope.pass(compute(inputs, target, loss, lossScale, sync).detach());
+      return scope.pass(compute(inputs, target, weight, loss, lossScale, sync).detach());
     } catch (RuntimeException e) {
       state = State.FAILED;
       throw computation.explain(e);
@@ -113,13 +118,19 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
   /**
    * One forward and backward pass, with gradients recorded.
    *
+   * @param weight weights of the rows, or null
    * @param scale factor on the loss before backward
    * @return the unscaled loss
    */
   protected Tensor compute(
-      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync) {
+      Tensor[] inputs,
+      Tensor target,
+      @Nullable Tensor weight,
+      Loss loss,
+      double scale,
+      GradientSync sync) {
     beforeForward(sync);
-    Tensor value = computation.loss(inputs, target, loss);
+    Tensor value = computation.loss(inputs, target, weight, loss);
     backward(scale == 1 ? value : value.mul(Tensors.scalar(scale)), sync);
     return value;
   }

@@ -145,6 +145,17 @@ class TestLayers {
   }
 
   @Test
+  void aRowAloneIsNormalisedByTheRunningStatistics() {
+    try (BatchNorm1d norm = new BatchNorm1d(2)) {
+      double[] output = Values.of(norm.call(Tensors.of(new float[] {3, -2}, 1, 2)));
+      assertThat(output[0]).isCloseTo(3, within(1e-4));
+      assertThat(output[1]).isCloseTo(-2, within(1e-4));
+      assertThat(Values.of(norm.buffers().get("running_var"))).containsExactly(1, 1);
+      assertThat(Values.of(norm.buffers().get("num_batches_tracked"))).containsExactly(0);
+    }
+  }
+
+  @Test
   void layerNormNormalisesTheLastDimension() {
     try (LayerNorm norm = new LayerNorm(2)) {
       double[] output = Values.of(norm.call(Tensors.of(new float[] {1, 3, 10, 10}, 2, 2)));

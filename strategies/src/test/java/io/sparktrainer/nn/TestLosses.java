@@ -72,6 +72,64 @@ class TestLosses {
   }
 
   @Test
+  void weightsCountEachRowsMean() {
+    Tensor output = Tensors.of(new float[] {1, 2, 3, 8}, 2, 2);
+    Tensor target = Tensors.of(new float[] {1, 2.5f, 1, 4}, 2, 2);
+    Tensor weight = Tensors.of(new float[] {4, 0.5f}, 2);
+    // rows' means 0.125 and 10, over 2 rows
+    assertThat(Losses.MSE.weighted(output, target, weight).item_double())
+        .isCloseTo((4 * 0.125 + 0.5 * 10) / 2, within(1e-6));
+    Tensor scores = Tensors.of(new float[] {0, (float) Math.log(3), 0, (float) Math.log(3)}, 2, 2);
+    assertThat(
+            Losses.CROSS_ENTROPY
+                .weighted(scores, Tensors.of(new long[] {0, 1}, 2), weight)
+                .item_double())
+        .isCloseTo((-4 * Math.log(0.25) - 0.5 * Math.log(0.75)) / 2, within(1e-6));
+    // [n, tokens, classes]: one row of two tokens
+    assertThat(
+            Losses.CROSS_ENTROPY
+                .weighted(
+                    scores.view(1, 2, 2),
+                    Tensors.of(new long[] {0, 1}, 1, 2),
+                    Tensors.of(new float[] {3}, 1))
+                .item_double())
+        .isCloseTo(3 * (-Math.log(0.25) - Math.log(0.75)) / 2, within(1e-6));
+  }
+
+  @Test
+  void weightsOfOneChangeNothing() {
+    Tensor output = Tensors.of(new float[] {1, -2, 3, 8, 0.5f, 0}, 3, 2);
+    Tensor ones = Tensors.of(new float[] {1, 1, 1}, 3);
+    for (Losses loss : Losses.values()) {
+      Tensor target =
+          loss == Losses.CROSS_ENTROPY
+              ? Tensors.of(new long[] {0, 1, 1}, 3)
+              : Tensors.of(new float[] {1, 0, 0, 1, 1, 0}, 3, 2);
+      assertThat(loss.weighted(output, target, ones).item_double())
+          .isCloseTo(loss.of(output, target).item_double(), within(1e-6));
+    }
+  }
+
+  @Test
+  void theOutputItselfCanBeTheLoss() {
+    Tensor output = Tensors.of(new float[] {1, 2, 6}, 3);
+    assertThat(value(Losses.OUTPUT, output, Tensors.of(new float[0], 3, 0))).isEqualTo(3);
+  }
+
+  @Test
+  void aLossThatIsOneNumberCannotBeWeighted() {
+    Tensor one = Tensors.of(new float[] {1}, 1);
+    Tensor weight = Tensors.of(new float[] {1, 2}, 2);
+    assertThatThrownBy(() -> Losses.OUTPUT.weighted(one, one, weight))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("expected output [rows, ...] for weights [2]");
+    Loss own = (output, target) -> output.sum();
+    assertThatThrownBy(() -> own.weighted(one, one, weight))
+        .isInstanceOf(UnsupportedOperationException.class)
+        .hasMessageContaining("Override Loss.weighted");
+  }
+
+  @Test
   void sizesOfOneDoNotMatter() {
     Tensor output = Tensors.of(new float[] {1, 2, 3}, 3, 1);
     // broadcasting [3, 1] with [3] would compare everything with everything

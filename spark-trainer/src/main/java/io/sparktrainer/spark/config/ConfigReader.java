@@ -28,9 +28,19 @@ final class ConfigReader {
     overrides.forEach(override -> source.override(tree, override));
     Section root = new Section("", name, tree, source, problems);
     DeviceConfig device = DeviceSection.read(root.section("device"));
-    DataConfig data = DataSection.read(root.section("data"));
-    ModelSpec model = ModelSection.read(root.section("model", "type"));
     Losses loss = root.oneOf("loss", Losses.class, Losses.CROSS_ENTROPY);
+    Section dataSection = root.section("data");
+    DataConfig data = DataSection.read(dataSection, loss);
+    if (data != null) {
+      String join = TrainerConfig.joinProblem(device.strategy(), data.rows().balance());
+      if (join != null) {
+        dataSection.problem("balance", join);
+      }
+      if (data.label() != null && loss == Losses.OUTPUT) {
+        dataSection.problem("label", "has no effect with loss output. Take it out.");
+      }
+    }
+    ModelSpec model = ModelSection.read(root.section("model", "type"));
     OptimizerSpec optimizer = OptimizerSection.read(root.section("optimizer", "type"));
     ScheduleSpec schedule = ScheduleSection.read(root.section("schedule", "type"));
     TrainingConfig training = TrainingSection.read(root.section("training"));

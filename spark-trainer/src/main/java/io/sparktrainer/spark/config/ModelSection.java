@@ -9,9 +9,13 @@ final class ModelSection {
   private static final Variants<ModelSpec> MODELS =
       new Variants<>(
           "type",
-          List.of(new MlpVariant(), new CnnVariant(), new GptVariant(), new ClassVariant()),
+          List.of(
+              new MlpVariant(),
+              new CnnVariant(),
+              new GptVariant(),
+              new TabularVariant(),
+              new ClassVariant()),
           "resnet",
-          "tabular",
           "torchscript");
 
   private ModelSection() {}

@@ -4,7 +4,10 @@ import static java.util.Objects.requireNonNull;
 
 import io.sparktrainer.nn.GptConfig;
 import java.io.Serializable;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /** Section {@code model}: what is trained. */
@@ -47,6 +50,39 @@ public sealed interface ModelSpec extends Serializable {
 
     public Cnn() {
       this(DEFAULT_FILTERS, null);
+    }
+  }
+
+  /**
+   * For tables of numbers and categories: an embedding per category column, batch normalisation of
+   * the numbers, then linear layers with ReLU between them.
+   *
+   * @param hidden width of each hidden layer
+   * @param embeddings number of categories by column; those of other columns are counted in the
+   *     data
+   * @param embeddingWidth width of every embedding, or null for half the categories, at most 50
+   * @param dropout part of the concatenated values that training leaves out
+   * @param outputs see {@link ModelSpec#outputs()}
+   */
+  record Tabular(
+      List<Integer> hidden,
+      Map<String, Integer> embeddings,
+      @Nullable Integer embeddingWidth,
+      double dropout,
+      @Nullable Integer outputs)
+      implements ModelSpec {
+    public Tabular {
+      hidden = List.copyOf(hidden);
+      hidden.forEach(width -> requirePositive("hidden", width));
+      embeddings = Collections.unmodifiableMap(new LinkedHashMap<>(embeddings));
+      embeddings.forEach((column, size) -> requirePositive("embeddings." + column, size));
+      requirePositive("embedding_width", embeddingWidth);
+      requirePositive("outputs", outputs);
+    }
+
+    /** Everything but the hidden layers by default. */
+    public Tabular(Integer... hidden) {
+      this(List.of(hidden), Map.of(), null, 0, null);
     }
   }
 

@@ -16,17 +16,12 @@ final class RowKeys {
 
   static RowOptions read(Section section) {
     RowOptions defaults = RowOptions.defaults();
-    Balance balance = section.oneOf("balance", Balance.class, defaults.balance());
-    if (balance == Balance.JOIN) {
-      section.problem(
-          "balance", "this version does not have 'join'. Use repartition, pad or drop.");
-      balance = defaults.balance();
-    }
     return new RowOptions(
         policy(section, "nulls", NULL_POLICIES),
         policy(section, "nans", NAN_POLICIES),
-        balance,
-        section.integer("memory_budget_mb", 0, defaults.memoryBudgetMb()));
+        section.oneOf("balance", Balance.class, defaults.balance()),
+        section.integer("memory_budget_mb", 0, defaults.memoryBudgetMb()),
+        section.text("spill_directory"));
   }
 
   private static MissingValues policy(Section section, String key, List<String> allowed) {
@@ -52,6 +47,7 @@ final class RowKeys {
     keys.put("nans", policy(rows.nans()));
     keys.put("balance", Names.of(rows.balance()));
     keys.put("memory_budget_mb", rows.memoryBudgetMb());
+    keys.put("spill_directory", rows.spillDirectory());
   }
 
   private static Object policy(MissingValues policy) {

@@ -53,6 +53,11 @@ final class Section {
     return path;
   }
 
+  /** The keys that are there, in their order. */
+  List<String> keys() {
+    return List.copyOf(values.keySet());
+  }
+
   /** Whether the key is there with a value. */
   boolean has(String key) {
     return find(key) != null;
@@ -225,8 +230,8 @@ final class Section {
   }
 
   /**
-   * The section below {@code key}; a single text there is short for a section that holds it under
-   * {@code shorthand}.
+   * The section below {@code key}; a single value or a list there is short for a section that holds
+   * it under {@code shorthand}.
    */
   Section section(String key, @Nullable String shorthand) {
     Node node = find(key);
@@ -235,7 +240,7 @@ final class Section {
       return new Section(child(key), at, mapping, source, problems);
     }
     Section section = new Section(child(key), at, null, source, problems);
-    if (node instanceof ScalarNode && shorthand != null) {
+    if ((node instanceof ScalarNode || node instanceof SequenceNode) && shorthand != null) {
       section.values.put(shorthand, node);
       section.keys.put(shorthand, node);
     } else if (node != null) {

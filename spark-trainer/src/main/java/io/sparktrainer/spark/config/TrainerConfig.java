@@ -2,10 +2,12 @@ package io.sparktrainer.spark.config;
 
 import static java.util.Objects.requireNonNull;
 
+import io.sparktrainer.data.Balance;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.optim.OptimizerSpec;
 import io.sparktrainer.optim.ScheduleSpec;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.UnevenInputs;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -45,6 +47,37 @@ public record TrainerConfig(
     requireNonNull(training, "training");
     requireNonNull(metrics, "metrics");
     requireNonNull(output, "output");
+    requireLabel(data, loss);
+    String join = joinProblem(device.strategy(), data.rows().balance());
+    if (join != null) {
+      throw new IllegalArgumentException("Cannot use balance join: " + join);
+    }
+  }
+
+  private static void requireLabel(DataConfig data, Losses loss) {
+    if ((data.label() == null) != (loss == Losses.OUTPUT)) {
+      throw new IllegalArgumentException(
+          data.label() == null
+              ? "Cannot use the data: expected a label column, got none. Only loss output needs none."
+              : "Cannot use loss output: expected no label, got %s. Leave the label out, or use another loss."
+                  .formatted(data.label().columns()));
+    }
+  }
+
+  /** Why ranks cannot run out of rows at different times; null where they can. */
+  static @Nullable String joinProblem(StrategySpec strategy, Balance balance) {
+    if (balance != Balance.JOIN || strategy.workers() == 1) {
+      return null;
+    }
+    if (strategy instanceof StrategySpec.Ddp ddp) {
+      return ddp.options().unevenInputs() == UnevenInputs.REFUSE
+          ? "expected ddp.uneven_inputs divide_by_world or divide_by_active, got refuse. Set it, or use balance repartition, pad or drop."
+          : null;
+    }
+    return strategy instanceof StrategySpec.Auto
+        ? null
+        : "expected a strategy whose ranks can take different numbers of steps, got %s. Use ddp with ddp.uneven_inputs, or balance repartition, pad or drop."
+            .formatted(strategy.name());
   }
 
   /**

@@ -45,7 +45,7 @@ class TestConfigMistakes {
         .containsExactly(
             "device.parallel.strategy (train.yaml:2): expected one of none, dp, ddp, fsdp, auto, got 'dpp'. Did you mean dp?",
             "data.label (train.yaml:4): expected the label column, got nothing.",
-            "data.lable (train.yaml:5): unknown key. Did you mean label? Allowed here: source, options, path, shape, validation, shuffle, balance, nulls, nans, memory_budget_mb, seed, features, label.",
+            "data.lable (train.yaml:5): unknown key. Did you mean label? Allowed here: source, options, path, weight, shuffle, nulls, nans, balance, memory_budget_mb, spill_directory, validation, seed, inputs, features, shape, images, ragged, label.",
             "model.hidden (train.yaml:6): expected a list of whole numbers of at least 1, got 'zero'.",
             "optimizer.lr (train.yaml:7): expected a number of at least 0, got 'fast'.",
             "training.epochs (train.yaml:9): expected a whole number of at least 1, got '0'.",
@@ -157,5 +157,78 @@ class TestConfigMistakes {
     assertThatThrownBy(() -> DataConfig.builder().label("y").build())
         .hasMessage("Cannot use features []: expected at least one column.");
     assertThatThrownBy(() -> new ModelSpec.Mlp(0)).hasMessageContaining("Cannot use hidden 0");
+  }
+
+  @Test
+  void mistakesInInputsAreNamedByInput() {
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    """
+                    data:
+                      inputs:
+                        numbers: {column: [x1]}
+                        picture: {columns: [p], images: {height: 8, channels: 2}}
+                        history: {columns: [h], ragged: {pad: 3}, type: int65}
+                      features: [x1]
+                      shape: [2]
+                      label: y
+                      ragged: cut
+                      validation: {source: csv, path: t.csv, fraction: 0.5}
+                    model: {type: tabular, embeddings: 9, hidden: [4]}
+                    """))
+        .hasMessageContaining(
+            "data.inputs.numbers.columns (configuration:3): expected the columns of 'numbers', such as [x1, x2], got nothing.")
+        .hasMessageContaining(
+            "data.inputs.numbers.column (configuration:3): unknown key. Did you mean columns?")
+        .hasMessageContaining(
+            "data.inputs.picture.images.width (configuration:4): expected the width of the images in pixels, such as 32, got nothing.")
+        .hasMessageContaining(
+            "data.inputs.history.ragged.length (configuration:5): expected the length that arrays are padded to, got nothing.")
+        .hasMessageContaining("data.inputs.history.type (configuration:5): expected one of float32")
+        .hasMessageContaining(
+            "data.features (configuration:6): has no effect beside inputs. Name it under the input that it is for.")
+        .hasMessageContaining("data.shape (configuration:7): has no effect beside inputs.")
+        .hasMessageContaining(
+            "data.ragged (configuration:9): expected one of fail, {length: NUMBER}, got 'cut'.")
+        .hasMessageContaining(
+            "model.embeddings (configuration:11): expected auto, or numbers of categories by column, such as {city: 30}, got '9'.");
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    MINIMAL, "data.validation={source: csv, path: t.csv, column: t}"))
+        .hasMessageContaining("expected one place for test rows");
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    "data: {inputs: {weight: [x]}, label: y}\nmodel: {type: mlp}\n"))
+        .hasMessageContaining("Cannot use an input named 'weight'");
+  }
+
+  @Test
+  void joinNeedsAStrategyThatCan() {
+    String two = "device: {parallel: {strategy: %s, workers: 2}}\n";
+    assertThatThrownBy(
+            () -> TrainerConfig.parse(MINIMAL + two.formatted("fsdp"), "data.balance=join"))
+        .hasMessageContaining(
+            "data.balance (--set data.balance=join): expected a strategy whose ranks can take different numbers of steps, got fsdp. Use ddp with ddp.uneven_inputs, or balance repartition, pad or drop.");
+    assertThatThrownBy(
+            () -> TrainerConfig.parse(MINIMAL + two.formatted("ddp"), "data.balance=join"))
+        .hasMessageContaining(
+            "expected ddp.uneven_inputs divide_by_world or divide_by_active, got refuse.");
+  }
+
+  @Test
+  void aLabelThatNobodyLooksAt() {
+    assertThatThrownBy(() -> TrainerConfig.parse(MINIMAL, "loss=output"))
+        .hasMessageContaining("data.label (configuration:1): has no effect with loss output.");
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.builder()
+                    .data(DataConfig.builder().features("x").build())
+                    .model(new ModelSpec.Mlp(2))
+                    .build())
+        .hasMessage(
+            "Cannot use the data: expected a label column, got none. Only loss output needs none.");
   }
 }

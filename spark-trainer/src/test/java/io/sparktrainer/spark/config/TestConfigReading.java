@@ -4,6 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.sparktrainer.data.Balance;
+import io.sparktrainer.data.ElementType;
+import io.sparktrainer.data.ImageSpec;
+import io.sparktrainer.data.InputSpec;
 import io.sparktrainer.data.MissingValues;
 import io.sparktrainer.data.Validation;
 import io.sparktrainer.nn.GptConfig;
@@ -22,6 +25,7 @@ import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.strategy.UnevenInputs;
 import io.sparktrainer.strategy.WrapPolicy;
 import io.sparktrainer.torch.DType;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -136,7 +140,7 @@ class TestConfigReading {
 
     assertThat(config.model()).isEqualTo(new ModelSpec.Cnn());
     assertThat(config.optimizer()).isEqualTo(OptimizerSpec.adam().build());
-    assertThat(config.data().features()).containsExactly("x");
+    assertThat(config.data().inputs().get(0).columns()).containsExactly("x");
   }
 
   @Test
@@ -152,7 +156,7 @@ class TestConfigReading {
 
     assertThat(config.training().epochs()).isEqualTo(5);
     assertThat(config.optimizer()).isEqualTo(OptimizerSpec.adam().lr(0.5).build());
-    assertThat(config.data().features()).containsExactly("a", "b", "c");
+    assertThat(config.data().inputs().get(0).columns()).containsExactly("a", "b", "c");
     assertThat(config.workers()).isEqualTo(2);
   }
 
@@ -270,7 +274,8 @@ class TestConfigReading {
         .isEqualTo(new DataSource("sql", "SELECT a, y, held_out FROM t"));
     assertThat(config.data().validation()).isEqualTo(Validation.column("held_out"));
     assertThat(config.data().rows())
-        .isEqualTo(new RowOptions(MissingValues.fill(-1), MissingValues.drop(), Balance.PAD, 64));
+        .isEqualTo(
+            new RowOptions(MissingValues.fill(-1), MissingValues.drop(), Balance.PAD, 64, null));
     assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
   }
 
@@ -352,5 +357,102 @@ class TestConfigReading {
         model: mlp
         """
             .formatted(options));
+  }
+
+  @Test
+  void severalInputsAreReadByName() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            data:
+              inputs:
+                numbers: [age, hours]
+                categories: {columns: [work, school]}
+                picture: {columns: photo, images: {height: 8, width: 6, channels: 1, range: byte}}
+                history: {columns: [h], ragged: {length: 5, pad: -1, longer: cut}, type: int64}
+              label: [a, b]
+              weight: w
+              validation: {source: parquet, path: test, options: {mergeSchema: true}}
+              spill_directory: /scratch
+            model: {type: tabular, hidden: [16], embeddings: {work: 9, school: 16}, embedding_width: 4,
+                    dropout: 0.1}
+            loss: mse
+            """);
+
+    assertThat(config.data())
+        .isEqualTo(
+            DataConfig.builder()
+                .input(InputSpec.of("numbers", "age", "hours"))
+                .input(InputSpec.of("categories", "work", "school"))
+                .input(
+                    InputSpec.of("picture", "photo")
+                        .withImage(new ImageSpec(8, 6, 1, ImageSpec.Range.BYTE)))
+                .input(
+                    InputSpec.of("history", "h")
+                        .withType(ElementType.INT64)
+                        .withRagged(new InputSpec.Ragged(5, -1, InputSpec.Ragged.Longer.CUT)))
+                .label("a", "b")
+                .weight("w")
+                .validation(new DataSource("parquet", "test", Map.of("mergeSchema", "true")))
+                .rows(
+                    new RowOptions(
+                        MissingValues.fail(),
+                        MissingValues.fail(),
+                        Balance.REPARTITION,
+                        0,
+                        "/scratch"))
+                .build());
+    assertThat(config.model())
+        .isEqualTo(
+            new ModelSpec.Tabular(List.of(16), Map.of("work", 9, "school", 16), 4, 0.1, null));
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+  }
+
+  @Test
+  void theOneInputTakesImagesAndRaggedArrays() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            data: {features: photo, images: {height: 8, width: 6}, ragged: {length: 3}, label: y}
+            model: {type: cnn}
+            """);
+
+    assertThat(config.data().inputs())
+        .containsExactly(
+            InputSpec.of("features", "photo")
+                .withImage(new ImageSpec(8, 6, 3, ImageSpec.Range.UNIT))
+                .withRagged(new InputSpec.Ragged(3, 0, InputSpec.Ragged.Longer.FAIL)));
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+    assertThat(TrainerConfig.parse(MINIMAL, "data.ragged=fail").data().inputs().get(0).ragged())
+        .isNull();
+  }
+
+  @Test
+  void aLossOfTheModelsOwnNeedsNoLabel() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            data: {features: [x1, x2]}
+            model: {type: class, name: com.acme.AutoEncoder}
+            loss: output
+            """);
+
+    assertThat(config.data().label()).isNull();
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+  }
+
+  @Test
+  void joinGoesWithAStrategyThatCan() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            MINIMAL
+                + """
+                device: {parallel: {strategy: ddp, workers: 2, ddp: {uneven_inputs: divide_by_active}}}
+                """,
+            "data.balance=join");
+
+    assertThat(config.data().rows().balance()).isEqualTo(Balance.JOIN);
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+    assertThat(TrainerConfig.parse(MINIMAL, "data.balance=join").workers()).isEqualTo(1);
   }
 }

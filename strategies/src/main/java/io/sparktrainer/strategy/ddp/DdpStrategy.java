@@ -38,6 +38,7 @@ public final class DdpStrategy extends ReplicaStrategy {
   private final @Nullable SyncBatchNorm syncBatchNorm;
   private @Nullable StepPlan plan;
   private long stepInEpoch;
+  private int divisor;
   private boolean buffersDue = true;
 
   /**
@@ -119,14 +120,19 @@ public final class DdpStrategy extends ReplicaStrategy {
   }
 
   private Participants participants() {
+    divisor = worldSize();
     if (plan == null) {
-      return new Participants(worldSize(), 0);
+      return new Participants(divisor, 0);
     }
-    int divisor =
-        options.unevenInputs() == UnevenInputs.DIVIDE_BY_ACTIVE
-            ? plan.active(stepInEpoch)
-            : worldSize();
+    if (options.unevenInputs() == UnevenInputs.DIVIDE_BY_ACTIVE) {
+      divisor = plan.active(stepInEpoch);
+    }
     return new Participants(divisor, plan.lowestActive(stepInEpoch));
+  }
+
+  @Override
+  public int gradientDivisor() {
+    return divisor;
   }
 
   @Override

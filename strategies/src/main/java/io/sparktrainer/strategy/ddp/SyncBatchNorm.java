@@ -1,7 +1,7 @@
 package io.sparktrainer.strategy.ddp;
 
 import io.sparktrainer.comm.Communicator;
-import io.sparktrainer.nn.BatchNorm2d;
+import io.sparktrainer.nn.BatchNorm;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.BlockInterceptor;
 import io.sparktrainer.torch.Gradients;
@@ -17,7 +17,7 @@ import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
 /**
- * Batch normalisation over the rows of all ranks, in place of every {@link BatchNorm2d} of a model
+ * Batch normalisation over the rows of all ranks, in place of every {@link BatchNorm} of a model
  * while it trains. Ranks may have different numbers of rows, or none.
  *
  * <p>Forward: one all-gather of each rank's mean, variance and count, merged by count; the layer
@@ -42,20 +42,20 @@ final class SyncBatchNorm implements AutoCloseable {
    * @throws IllegalArgumentException if there is none
    */
   SyncBatchNorm(Block model, Communicator communicator) {
-    List<BatchNorm2d> norms =
+    List<BatchNorm> norms =
         model.blocks().values().stream()
-            .filter(BatchNorm2d.class::isInstance)
-            .map(BatchNorm2d.class::cast)
+            .filter(BatchNorm.class::isInstance)
+            .map(BatchNorm.class::cast)
             .distinct()
             .toList();
     if (norms.isEmpty()) {
       throw new IllegalArgumentException(
-          "Cannot use sync_batch_norm: expected a BatchNorm2d in the model, got %s without one. Set ddp.sync_batch_norm to false."
+          "Cannot use sync_batch_norm: expected a batch normalisation in the model, got %s without one. Set ddp.sync_batch_norm to false."
               .formatted(model));
     }
     int[] everyone = IntStream.range(0, communicator.worldSize()).toArray();
     this.group = communicator.subGroup("sync_batch_norm", everyone);
-    for (BatchNorm2d norm : norms) {
+    for (BatchNorm norm : norms) {
       Layer layer = new Layer(norm);
       norm.intercept(layer);
       layers.add(layer);
@@ -78,14 +78,14 @@ final class SyncBatchNorm implements AutoCloseable {
   }
 
   private final class Layer implements BlockInterceptor {
-    private final BatchNorm2d norm;
+    private final BatchNorm norm;
     private final Tensor weight;
     private final Tensor bias;
     private final Tensor runningMean;
     private final Tensor runningVar;
     private final Tensor batches;
 
-    private Layer(BatchNorm2d norm) {
+    private Layer(BatchNorm norm) {
       this.norm = norm;
       this.weight = Objects.requireNonNull(norm.parameters().get("weight"));
       this.bias = Objects.requireNonNull(norm.parameters().get("bias"));
@@ -120,14 +120,14 @@ final class SyncBatchNorm implements AutoCloseable {
           new TensorOptional(statistics.mean().to(runningMean.scalar_type())),
           new TensorOptional(statistics.variance().to(runningVar.scalar_type())),
           false,
-          BatchNorm2d.MOMENTUM,
-          BatchNorm2d.EPSILON,
+          BatchNorm.MOMENTUM,
+          BatchNorm.EPSILON,
           false);
     }
 
     /** Moves the running statistics, of which the variance is the unbiased one. */
     private void track(BatchStatistics statistics) {
-      Scalar momentum = Tensors.scalar(BatchNorm2d.MOMENTUM);
+      Scalar momentum = Tensors.scalar(BatchNorm.MOMENTUM);
       Scalar unbias = Tensors.scalar(statistics.count() / (statistics.count() - 1));
       Tensor mean = statistics.mean().to(runningMean.scalar_type());
       Tensor variance = statistics.variance().mul(unbias).to(runningVar.scalar_type());

@@ -6,7 +6,7 @@ import static io.sparktrainer.strategy.ddp.BatchStatistics.perChannelSum;
 
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.ReduceOp;
-import io.sparktrainer.nn.BatchNorm2d;
+import io.sparktrainer.nn.BatchNorm;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
@@ -50,7 +50,7 @@ final class SyncedInputGradient extends TensorTensorHook {
     this.mean = NativeScope.keep(alongChannels(statistics.mean(), input));
     this.variance =
         NativeScope.keep(
-            alongChannels(statistics.variance().add(Tensors.scalar(BatchNorm2d.EPSILON)), input));
+            alongChannels(statistics.variance().add(Tensors.scalar(BatchNorm.EPSILON)), input));
   }
 
   @Override

@@ -105,16 +105,22 @@ public final class DpStrategy extends ReplicaStrategy {
 
   @Override
   protected Tensor compute(
-      Tensor[] inputs, Tensor target, Loss loss, double scale, GradientSync sync) {
-    List<Scatter.Piece> pieces = Scatter.cut(inputs, target, replicas);
+      Tensor[] inputs,
+      Tensor target,
+      @Nullable Tensor weight,
+      Loss loss,
+      double scale,
+      GradientSync sync) {
+    List<Scatter.Piece> pieces = Scatter.cut(inputs, target, weight, replicas);
     if (pieces.size() == 1) {
-      return super.compute(inputs, target, loss, scale, sync);
+      return super.compute(inputs, target, weight, loss, scale, sync);
     }
     List<Tensor> losses =
         runPieces(
             pieces,
             (piece, computation, stop) -> {
-              Tensor value = computation.loss(piece.inputArray(), target(piece), loss);
+              Tensor value =
+                  computation.loss(piece.inputArray(), target(piece), piece.rowWeight(), loss);
               if (stop.isRequested()) {
                 throw new CancellationException("Stopped before backward: another replica failed.");
               }
@@ -139,7 +145,7 @@ public final class DpStrategy extends ReplicaStrategy {
 
   @Override
   protected Tensor output(Tensor... inputs) {
-    List<Scatter.Piece> pieces = Scatter.cut(inputs, null, replicas);
+    List<Scatter.Piece> pieces = Scatter.cut(inputs, null, null, replicas);
     if (pieces.size() == 1) {
       return super.output(inputs);
     }
@@ -203,11 +209,12 @@ public final class DpStrategy extends ReplicaStrategy {
         piece.inputs().stream()
             .map(input -> input.to(device.toNative(), input.scalar_type()))
             .toList();
-    Tensor target = piece.target();
     return new Scatter.Piece(
-        inputs,
-        target == null ? null : target.to(device.toNative(), target.scalar_type()),
-        piece.weight());
+        inputs, moved(piece.target(), device), moved(piece.rowWeight(), device), piece.weight());
+  }
+
+  private static @Nullable Tensor moved(@Nullable Tensor tensor, Device device) {
+    return tensor == null ? null : tensor.to(device.toNative(), tensor.scalar_type());
   }
 
   /** Adds the gradients of the replicas that ran to the root's, and clears them. */

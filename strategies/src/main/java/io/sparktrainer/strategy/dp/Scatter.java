@@ -19,9 +19,11 @@ final class Scatter {
    *
    * @param inputs rows of the inputs; 0-dimensional inputs whole
    * @param target rows of the target, or null for a prediction
+   * @param rowWeight weights of the rows, or null
    * @param weight this piece's share of the batch's rows
    */
-  record Piece(List<Tensor> inputs, @Nullable Tensor target, double weight) {
+  record Piece(
+      List<Tensor> inputs, @Nullable Tensor target, @Nullable Tensor rowWeight, double weight) {
     Tensor[] inputArray() {
       return inputs.toArray(Tensor[]::new);
     }
@@ -44,8 +46,9 @@ final class Scatter {
    *
    * @throws IllegalArgumentException if the tensors have no rows or differ in their number
    */
-  static List<Piece> cut(Tensor[] inputs, @Nullable Tensor target, int replicas) {
-    long rows = rows(inputs, target);
+  static List<Piece> cut(
+      Tensor[] inputs, @Nullable Tensor target, @Nullable Tensor rowWeight, int replicas) {
+    long rows = rows(inputs, target, rowWeight);
     List<Piece> pieces = new ArrayList<>();
     long offset = 0;
     for (long size : sizes(rows, replicas)) {
@@ -58,25 +61,24 @@ final class Scatter {
           new Piece(
               part,
               target == null || target.dim() == 0 ? target : target.narrow(0, start, size),
+              rowWeight == null ? null : rowWeight.narrow(0, start, size),
               (double) size / rows));
       offset += size;
     }
     return pieces;
   }
 
-  private static long rows(Tensor[] inputs, @Nullable Tensor target) {
-    List<Tensor> batch =
-        Stream.concat(Arrays.stream(inputs), Stream.ofNullable(target))
-            .filter(tensor -> tensor.dim() > 0)
+  private static long rows(Tensor[] inputs, @Nullable Tensor target, @Nullable Tensor rowWeight) {
+    List<Tensor> all =
+        Stream.of(Arrays.stream(inputs), Stream.ofNullable(target), Stream.ofNullable(rowWeight))
+            .flatMap(tensors -> tensors)
             .toList();
+    List<Tensor> batch = all.stream().filter(tensor -> tensor.dim() > 0).toList();
     List<Long> rows = batch.stream().map(tensor -> tensor.size(0)).distinct().toList();
     if (rows.size() != 1 || rows.get(0) < 1) {
       throw new IllegalArgumentException(
           "Cannot cut a batch into pieces: expected inputs and target with the same number of rows, at least 1, got %s."
-              .formatted(
-                  Stream.concat(Arrays.stream(inputs), Stream.ofNullable(target))
-                      .map(Tensors::describe)
-                      .toList()));
+              .formatted(all.stream().map(Tensors::describe).toList()));
     }
     return rows.get(0);
   }

@@ -319,7 +319,7 @@ class TestSyncBatchNorm {
         Communicator alone = new LocalCommunicator()) {
       assertThatThrownBy(() -> new SyncBatchNorm(model, alone))
           .isInstanceOf(IllegalArgumentException.class)
-          .hasMessageContaining("expected a BatchNorm2d in the model, got Mlp");
+          .hasMessageContaining("expected a batch normalisation in the model, got Mlp");
     }
   }
 

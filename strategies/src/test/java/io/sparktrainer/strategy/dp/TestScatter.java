@@ -26,7 +26,8 @@ class TestScatter {
       Tensor x = Tensors.of(new float[] {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 5, 2);
       Tensor temperature = Tensors.of(new float[] {0.5f});
       List<Scatter.Piece> pieces =
-          Scatter.cut(new Tensor[] {x, temperature}, Tensors.of(new long[] {0, 1, 2, 3, 4}, 5), 4);
+          Scatter.cut(
+              new Tensor[] {x, temperature}, Tensors.of(new long[] {0, 1, 2, 3, 4}, 5), null, 4);
       assertThat(pieces).extracting(Scatter.Piece::weight).containsExactly(0.4, 0.4, 0.2);
       assertThat(Tensors.toFloats(pieces.get(1).inputs().get(0))).containsExactly(4, 5, 6, 7);
       assertThat(Tensors.toFloats(pieces.get(2).inputs().get(1))).containsExactly(0.5f);
@@ -39,11 +40,12 @@ class TestScatter {
   void tensorsOfDifferentLengthAreRefused() {
     try (var scope = NativeScope.open()) {
       Tensor x = Tensors.of(new float[6], 3, 2);
-      assertThatThrownBy(() -> Scatter.cut(new Tensor[] {x}, Tensors.of(new long[] {0, 1}, 2), 2))
+      assertThatThrownBy(
+              () -> Scatter.cut(new Tensor[] {x}, Tensors.of(new long[] {0, 1}, 2), null, 2))
           .isInstanceOf(IllegalArgumentException.class)
           .hasMessageContaining("expected inputs and target with the same number of rows")
           .hasMessageContaining("float32[3, 2] on cpu, int64[2] on cpu");
-      assertThatThrownBy(() -> Scatter.cut(new Tensor[] {x.narrow(0, 0, 0)}, null, 2))
+      assertThatThrownBy(() -> Scatter.cut(new Tensor[] {x.narrow(0, 0, 0)}, null, null, 2))
           .hasMessageContaining("at least 1");
     }
   }
