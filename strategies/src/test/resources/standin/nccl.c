@@ -343,6 +343,12 @@ static struct ncclComm *new_comm(const char *name, int rank, int ranks, int bloc
   return comm;
 }
 
+/* NCCL's variables as it would find them, for the log. */
+static void note_settings(void) {
+  const char *threads = getenv("NCCL_NSOCKS_PERTHREAD");
+  if (threads != NULL) note("NCCL_NSOCKS_PERTHREAD", atoi(threads));
+}
+
 STANDIN_API int ncclCommInitRankConfig(struct ncclComm **comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
   *comm = NULL;
   if (ranks < 1 || ranks > MAX_RANKS || rank < 0 || rank >= ranks || id.internal[0] != '/'
@@ -353,6 +359,7 @@ STANDIN_API int ncclCommInitRankConfig(struct ncclComm **comm, int ranks, ncclUn
   id.internal[ID_BYTES - 1] = 0;
   struct ncclComm *made = new_comm(id.internal, rank, ranks, blocking(config, 1));
   note("CommInitRank", rank);
+  note_settings();
   if (fails(made, "init")) {
     snprintf(last_error, sizeof last_error, "stand-in: asked to fail");
     return SYSTEM_ERROR;
@@ -367,6 +374,7 @@ STANDIN_API int ncclCommInitRank(struct ncclComm **comm, int ranks, ncclUniqueId
 
 struct split {
   struct ncclComm *parent, *child;
+  struct ncclComm **result; /* filled in at the end only, as the real one does */
   int color, key, number;
 };
 
@@ -392,6 +400,7 @@ static void *split_thread(void *argument) {
       join(split->child);
     }
   }
+  *split->result = split->child;
   if (parent->state == IN_PROGRESS) parent->state = SUCCESS;
   free(split);
   return NULL;
@@ -404,10 +413,10 @@ STANDIN_API int ncclCommSplit(struct ncclComm *parent, int color, int key, struc
     snprintf(last_error, sizeof last_error, "stand-in: color %d", color);
     return INVALID_ARGUMENT;
   }
-  if (color >= 0) *child = new_comm("", 0, 0, blocking(config, parent->blocking));
   struct split *split = calloc(1, sizeof *split);
   split->parent = parent;
-  split->child = *child;
+  split->child = color < 0 ? NULL : new_comm("", 0, 0, blocking(config, parent->blocking));
+  split->result = child;
   split->color = color;
   split->key = key;
   split->number = parent->splits++;

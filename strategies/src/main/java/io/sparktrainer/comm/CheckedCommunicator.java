@@ -18,16 +18,18 @@ abstract class CheckedCommunicator implements Communicator {
   private final int rank;
   private final int worldSize;
   private final AbortSignal abort;
+  private final TensorChecks checks;
   private final Map<Kind, Long> calls = new EnumMap<>(Kind.class);
   private final Map<Kind, Long> bytes = new EnumMap<>(Kind.class);
   private final Set<String> divisions = new HashSet<>();
   private long sequence;
   private volatile boolean closed;
 
-  CheckedCommunicator(int rank, int worldSize, AbortSignal abort) {
+  CheckedCommunicator(int rank, int worldSize, AbortSignal abort, TensorChecks checks) {
     this.rank = rank;
     this.worldSize = worldSize;
     this.abort = abort;
+    this.checks = checks;
   }
 
   /** Makes sure that all ranks are about to do {@code call}, if the backend was asked to. */
@@ -65,14 +67,14 @@ abstract class CheckedCommunicator implements Communicator {
 
   @Override
   public final CollectiveHandle allReduce(Tensor tensor, ReduceOp op) {
-    DType dtype = TensorChecks.requireReducible("all-reduce", tensor, op);
+    DType dtype = checks.requireReducible("all-reduce", tensor, op);
     return startAllReduce(next(Kind.ALL_REDUCE, op, dtype, tensor.numel(), -1), tensor, op);
   }
 
   @Override
   public final CollectiveHandle reduceScatter(Tensor output, Tensor input, ReduceOp op) {
-    DType dtype = TensorChecks.requireReducible("reduce-scatter", input, op);
-    TensorChecks.requireMovable("reduce-scatter into", output);
+    DType dtype = checks.requireReducible("reduce-scatter", input, op);
+    checks.requireMovable("reduce-scatter into", output);
     TensorChecks.requireSameType("reduce-scatter", output, input);
     TensorChecks.requirePieces("reduce-scatter", input, "input", output, "output", worldSize);
     return startReduceScatter(
@@ -81,8 +83,8 @@ abstract class CheckedCommunicator implements Communicator {
 
   @Override
   public final CollectiveHandle allGather(Tensor output, Tensor input) {
-    DType dtype = TensorChecks.requireMovable("all-gather", input);
-    TensorChecks.requireMovable("all-gather into", output);
+    DType dtype = checks.requireMovable("all-gather", input);
+    checks.requireMovable("all-gather into", output);
     TensorChecks.requireSameType("all-gather", output, input);
     TensorChecks.requirePieces("all-gather", output, "output", input, "input", worldSize);
     return startAllGather(next(Kind.ALL_GATHER, null, dtype, output.numel(), -1), output, input);
@@ -90,7 +92,7 @@ abstract class CheckedCommunicator implements Communicator {
 
   @Override
   public final CollectiveHandle broadcast(Tensor tensor, int root) {
-    DType dtype = TensorChecks.requireMovable("broadcast", tensor);
+    DType dtype = checks.requireMovable("broadcast", tensor);
     if (root < 0 || root >= worldSize) {
       throw new IllegalArgumentException(
           "Cannot broadcast: expected a root in 0..%d, got %d (rank %d of %d)."

@@ -11,6 +11,13 @@ import org.bytedeco.pytorch.Tensor;
 final class FlatTensors {
   private FlatTensors() {}
 
+  /** A handle of our own to the same elements: the caller's may close before the work is done. */
+  static Tensor keep(Tensor tensor) {
+    try (var scope = NativeScope.open()) {
+      return NativeScope.keep(new Tensor(tensor));
+    }
+  }
+
   /** All elements in one dimension, in the current scope. */
   static Tensor flat(Tensor tensor) {
     return tensor.variable_data().view(-1);

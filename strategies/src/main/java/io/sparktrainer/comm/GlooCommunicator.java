@@ -1,7 +1,7 @@
 package io.sparktrainer.comm;
 
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeLibraries;
-import io.sparktrainer.torch.NativeScope;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.Deque;
@@ -31,7 +31,7 @@ public final class GlooCommunicator extends CheckedCommunicator {
 
   private GlooCommunicator(
       GlooSession session, String prefix, int rank, int worldSize, boolean root, boolean verified) {
-    super(rank, worldSize, session.abort);
+    super(rank, worldSize, session.abort, new TensorChecks(Device.CPU, "Gloo"));
     this.session = session;
     this.prefix = prefix;
     this.root = root;
@@ -115,7 +115,7 @@ public final class GlooCommunicator extends CheckedCommunicator {
 
   @Override
   CollectiveHandle startAllReduce(CollectiveCall call, Tensor tensor, ReduceOp op) {
-    Tensor kept = keep(tensor);
+    Tensor kept = FlatTensors.keep(tensor);
     return track(
         call,
         group.allReduce(kept, op),
@@ -128,8 +128,8 @@ public final class GlooCommunicator extends CheckedCommunicator {
   @Override
   CollectiveHandle startReduceScatter(
       CollectiveCall call, Tensor output, Tensor input, ReduceOp op) {
-    Tensor keptOutput = keep(output);
-    Tensor keptInput = keep(input);
+    Tensor keptOutput = FlatTensors.keep(output);
+    Tensor keptInput = FlatTensors.keep(input);
     RingReduceScatter ring = new RingReduceScatter(group, rank(), worldSize(), op);
     int tag = (int) (call.sequence() & TAG_MASK);
     CompletableFuture<Void> work =
@@ -145,8 +145,8 @@ public final class GlooCommunicator extends CheckedCommunicator {
 
   @Override
   CollectiveHandle startAllGather(CollectiveCall call, Tensor output, Tensor input) {
-    Tensor keptOutput = keep(output);
-    Tensor keptInput = keep(input);
+    Tensor keptOutput = FlatTensors.keep(output);
+    Tensor keptInput = FlatTensors.keep(input);
     return track(
         call,
         group.allGather(keptOutput, keptInput),
@@ -157,20 +157,13 @@ public final class GlooCommunicator extends CheckedCommunicator {
 
   @Override
   CollectiveHandle startBroadcast(CollectiveCall call, Tensor tensor, int sender) {
-    Tensor kept = keep(tensor);
+    Tensor kept = FlatTensors.keep(tensor);
     return track(call, group.broadcast(kept, sender), GlooHandle.Finish.NOTHING, kept);
   }
 
   @Override
   CollectiveHandle startBarrier(CollectiveCall call) {
     return track(call, group.barrier(), GlooHandle.Finish.NOTHING);
-  }
-
-  /** A handle of our own to the same elements: the caller's may close before the work is done. */
-  private static Tensor keep(Tensor tensor) {
-    try (var scope = NativeScope.open()) {
-      return NativeScope.keep(new Tensor(tensor));
-    }
   }
 
   private synchronized CollectiveHandle track(
@@ -185,7 +178,7 @@ public final class GlooCommunicator extends CheckedCommunicator {
   @Override
   Communicator split(String name, int[] ranks, int rankInGroup) {
     if (ranks.length == 1) {
-      return new LocalCommunicator(abortSignal(), session::abort);
+      return new LocalCommunicator(Device.CPU, abortSignal(), session::abort);
     }
     // The ranks are part of the key, so that ranks which disagree about the division do not meet.
     String key = prefix + "/" + name + Arrays.toString(ranks);

@@ -1,5 +1,6 @@
 package io.sparktrainer.comm;
 
+import io.sparktrainer.torch.Device;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
 
@@ -19,19 +20,27 @@ public final class LocalCommunicator extends CheckedCommunicator {
         }
       };
 
+  private final Device device;
   private final Consumer<String> onAbort;
 
+  /** For tensors on the CPU. */
   public LocalCommunicator() {
-    this(new AbortSignal());
+    this(Device.CPU);
   }
 
-  private LocalCommunicator(AbortSignal abort) {
-    this(abort, reason -> abort.raise("rank 0 of 1: " + reason));
+  /** For tensors on {@code device}. */
+  public LocalCommunicator(Device device) {
+    this(device, new AbortSignal());
+  }
+
+  private LocalCommunicator(Device device, AbortSignal abort) {
+    this(device, abort, reason -> abort.raise("rank 0 of 1: " + reason));
   }
 
   /** A group of one that was split from a larger one, whose abort it shares. */
-  LocalCommunicator(AbortSignal abort, Consumer<String> onAbort) {
-    super(0, 1, abort);
+  LocalCommunicator(Device device, AbortSignal abort, Consumer<String> onAbort) {
+    super(0, 1, abort, new TensorChecks(device, device.isCuda() ? "NCCL" : "Gloo"));
+    this.device = device;
     this.onAbort = onAbort;
   }
 
@@ -65,7 +74,7 @@ public final class LocalCommunicator extends CheckedCommunicator {
 
   @Override
   Communicator split(String name, int[] ranks, int rankInGroup) {
-    return new LocalCommunicator(abortSignal(), onAbort);
+    return new LocalCommunicator(device, abortSignal(), onAbort);
   }
 
   @Override

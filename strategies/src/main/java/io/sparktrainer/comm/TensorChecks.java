@@ -1,37 +1,56 @@
 package io.sparktrainer.comm;
 
 import io.sparktrainer.torch.DType;
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Tensors;
 import org.bytedeco.pytorch.Tensor;
 
-/** What a tensor has to be before native code sees it: past here a mistake can end the JVM. */
-final class TensorChecks {
-  private TensorChecks() {}
+/**
+ * What a tensor has to be before native code sees it: past here a mistake can end the JVM.
+ *
+ * @param device where tensors have to be
+ * @param backend who moves them, for messages
+ */
+record TensorChecks(Device device, String backend) {
 
-  /** Element type of {@code tensor}, which {@code verb} is about to move between CPU ranks. */
-  static DType requireMovable(String verb, Tensor tensor) {
+  /** Element type of {@code tensor}, which {@code verb} is about to move between ranks. */
+  DType requireMovable(String verb, Tensor tensor) {
     if (tensor.isNull() || !tensor.defined()) {
       throw new IllegalArgumentException(
           "Cannot " + verb + " a tensor: expected a defined one, got none.");
     }
-    if (tensor.is_sparse() || !tensor.is_cpu() || !tensor.is_contiguous()) {
+    if (tensor.is_sparse() || !isHere(tensor) || !tensor.is_contiguous()) {
       throw new IllegalArgumentException(
           "Cannot "
               + verb
-              + " a tensor: expected a dense, contiguous one on the CPU, got "
+              + " a tensor: expected a dense, contiguous one on "
+              + (device.isCuda() ? device : "the CPU")
+              + ", got "
               + (tensor.is_sparse() ? "a sparse one" : Tensors.describe(tensor))
-              + ". Hand in tensor.cpu().contiguous().");
+              + ". Hand in tensor."
+              + (device.isCuda() ? "cuda" : "cpu")
+              + "().contiguous().");
     }
     DType dtype = DType.of(tensor);
     if (dtype == DType.INT16) {
       throw new IllegalArgumentException(
-          "Cannot " + verb + " a tensor: Gloo has no int16, got " + Tensors.describe(tensor) + ".");
+          "Cannot "
+              + verb
+              + " a tensor: "
+              + backend
+              + " has no int16, got "
+              + Tensors.describe(tensor)
+              + ".");
     }
     return dtype;
   }
 
+  private boolean isHere(Tensor tensor) {
+    return !tensor.is_meta() && Device.of(tensor).equals(device);
+  }
+
   /** The same, for a tensor that is reduced by {@code op}. */
-  static DType requireReducible(String verb, Tensor tensor, ReduceOp op) {
+  DType requireReducible(String verb, Tensor tensor, ReduceOp op) {
     DType dtype = requireMovable(verb, tensor);
     if (op == ReduceOp.AVG && !dtype.isFloatingPoint()) {
       throw new IllegalArgumentException(

@@ -200,7 +200,7 @@ public final class Tensors {
     }
     return DType.of(tensor)
         + Arrays.toString(shape(tensor))
-        + (tensor.is_cpu() ? " on cpu" : " on cuda")
+        + (tensor.is_meta() ? " without values" : tensor.is_cpu() ? " on cpu" : " on cuda")
         + (tensor.is_contiguous() ? "" : " (not contiguous)");
   }
 }
