@@ -2,6 +2,7 @@ package io.sparktrainer.data;
 
 import java.util.Collections;
 import org.apache.spark.api.java.JavaRDD;
+import org.jspecify.annotations.Nullable;
 
 /** A DataFrame made ready on the driver for {@code worldSize} ranks. */
 public final class PreparedData {
@@ -97,6 +98,23 @@ public final class PreparedData {
           "Cannot train on %d ranks: expected at least one row per rank, got %d rows. Use fewer ranks."
               .formatted(worldSize, rows));
     }
+  }
+
+  /**
+   * Steps and batches of an epoch, where they are known on the driver: with {@link
+   * Balance#REPARTITION} after {@link #materialize()}, else null. All ranks know them after {@link
+   * RankData#agree}.
+   */
+  public @Nullable EpochPlan plan() {
+    if (!materialized) {
+      return null;
+    }
+    int worldSize = layout.worldSize();
+    long[] rows = new long[worldSize];
+    for (int rank = 0; rank < worldSize; rank++) {
+      rows[rank] = (trainingRows() + worldSize - 1 - rank) / worldSize;
+    }
+    return EpochPlan.of(rows, spec.batchRows(), spec.balance());
   }
 
   /** Training rows over all ranks, or -1 before {@link #materialize()}. */

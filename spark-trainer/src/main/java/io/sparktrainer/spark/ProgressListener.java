@@ -23,6 +23,13 @@ final class ProgressListener implements TrainingListener, AutoCloseable {
     rank.doing("epoch 1, step 1");
   }
 
+  /** Tells the driver what is about to be done; rank 0 speaks for all. */
+  void onStart(MetricRecord.Start start) {
+    if (client != null && rank.rank() == 0) {
+      client.accept(start);
+    }
+  }
+
   @Override
   public void onStep(StepMetrics step) {
     rank.doing("epoch %d, step %d".formatted(step.epoch() + 1, step.step() + 2));

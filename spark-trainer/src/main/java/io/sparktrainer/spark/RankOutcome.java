@@ -11,9 +11,16 @@ import java.util.List;
  *
  * @param epochs figures of all epochs
  * @param ranks who took part
- * @param parameters elements of all trained parameters
+ * @param parameters elements of all parameters
+ * @param stepsPerEpoch updates of the model per epoch
+ * @param steps updates of the model in all epochs
  */
-record RankOutcome(List<EpochMetrics> epochs, List<RankFacts> ranks, long parameters) {
+record RankOutcome(
+    List<EpochMetrics> epochs,
+    List<RankFacts> ranks,
+    long parameters,
+    long stepsPerEpoch,
+    long steps) {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   String toJson() {

@@ -1,6 +1,5 @@
 package io.sparktrainer.spark;
 
-import io.sparktrainer.data.PreparedData;
 import io.sparktrainer.engine.EpochMetrics;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.metrics.ConsoleProgress;
@@ -34,6 +33,7 @@ final class Reports implements MetricSink, AutoCloseable {
   private final @Nullable JsonLines lines;
   private final Set<Integer> epochsSeen = new HashSet<>();
   private @Nullable MetricsServer server;
+  private boolean announced;
 
   private Reports(
       TrainerConfig config,
@@ -76,22 +76,36 @@ final class Reports implements MetricSink, AutoCloseable {
     return reports;
   }
 
-  /** Says what is about to start. */
-  void announce(PreparedData data) {
-    if (console != null) {
-      if (strategyReason != null) {
-        System.out.println("strategy auto: " + strategyReason);
-      }
+  /**
+   * Says what is about to start, before the first step: now, or when rank 0 has told how many steps
+   * there are.
+   *
+   * @param start the steps, or null where only the ranks will know them
+   */
+  void announce(MetricRecord.@Nullable Start start) {
+    if (console != null && strategyReason != null) {
+      System.out.println("strategy auto: " + strategyReason);
+    }
+    if (start != null) {
+      show(start);
+    }
+  }
+
+  private void show(MetricRecord.Start start) {
+    if (console != null && !announced) {
       System.out.printf(
           Locale.ROOT,
-          "strategy %s, %d %s, %,d training rows, %,d test rows, run folder %s%n",
+          "strategy %s, %d %s, %,d training rows, %,d test rows, %,d steps per epoch, %,d steps in all, run folder %s%n",
           config.device().strategy().name(),
           config.workers(),
           config.workers() == 1 ? "rank" : "ranks",
-          data.trainingRows(),
-          data.validationRows(),
+          start.trainingRows(),
+          start.testRows(),
+          start.stepsPerEpoch(),
+          start.steps(),
           folder.path());
     }
+    announced = true;
   }
 
   private void listen(SparkConf conf, boolean local) {
@@ -117,7 +131,9 @@ final class Reports implements MetricSink, AutoCloseable {
     if (record instanceof MetricRecord.Epoch epoch) {
       epochsSeen.add(epoch.metrics().epoch());
     }
-    if (console != null) {
+    if (record instanceof MetricRecord.Start start) {
+      show(start);
+    } else if (console != null) {
       console.accept(record);
     }
     if (lines != null) {
@@ -140,6 +156,8 @@ final class Reports implements MetricSink, AutoCloseable {
             outcome.epochs(),
             outcome.ranks().stream().map(TrainingResult.Participant::of).toList(),
             outcome.parameters(),
+            outcome.stepsPerEpoch(),
+            outcome.steps(),
             seconds,
             folder.path(),
             folder.path(RunFolder.MODEL),

@@ -2,6 +2,7 @@ package io.sparktrainer.spark;
 
 import io.sparktrainer.data.DataSpec;
 import io.sparktrainer.data.Datasets;
+import io.sparktrainer.data.EpochPlan;
 import io.sparktrainer.data.PreparedData;
 import io.sparktrainer.spark.barrier.BarrierStage;
 import io.sparktrainer.spark.barrier.StageOptions;
@@ -10,6 +11,7 @@ import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.strategy.plan.Plan;
 import java.util.List;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -115,6 +117,9 @@ public final class SparkTrainer {
             CPU,
             config.device().timeoutSeconds(),
             spark.conf().getInt(SLOT_WAIT, DEFAULT_SLOT_WAIT_SECONDS));
+    Configuration hadoop = frame.sparkSession().sessionState().newHadoopConf();
+    InitialWeights initial =
+        config.init() == null ? null : InitialWeights.find(config.init(), hadoop);
     BarrierStage.requireSlots(spark, workers, options);
     DataSpec spec = DataPlan.spec(config);
     PreparedData data =
@@ -129,13 +134,12 @@ public final class SparkTrainer {
             data.schema());
     Models.check(config.model(), shape);
     String yaml = yaml();
-    RunFolder folder =
-        RunFolder.create(
-            config.output(), frame.sparkSession().sessionState().newHadoopConf(), yaml);
+    RunFolder folder = RunFolder.create(config.output(), hadoop, yaml);
     try (Reports reports = Reports.open(spark, config, folder, strategyReason)) {
-      reports.announce(data);
+      EpochPlan plan = data.plan();
+      reports.announce(plan == null ? null : PlannedSteps.of(config, plan, data.validationRows()));
       TrainingProgram program =
-          new TrainingProgram(yaml, shape, data.reader(), folder, reports.address());
+          new TrainingProgram(yaml, shape, data.reader(), folder, initial, reports.address());
       List<String> outcomes = BarrierStage.run(data.rdd(), program, options);
       RankOutcome outcome = RankOutcome.parse(outcomes.get(0));
       double seconds = (System.nanoTime() - start) / 1e9;

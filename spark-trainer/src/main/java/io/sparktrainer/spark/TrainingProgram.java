@@ -3,6 +3,7 @@ package io.sparktrainer.spark;
 import io.sparktrainer.checkpoint.Safetensors;
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.ReduceOp;
+import io.sparktrainer.data.EpochPlan;
 import io.sparktrainer.data.RankData;
 import io.sparktrainer.data.RankReader;
 import io.sparktrainer.data.RankShare;
@@ -17,6 +18,7 @@ import io.sparktrainer.spark.barrier.Rank;
 import io.sparktrainer.spark.barrier.RankProgram;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.config.TrainingConfig;
+import io.sparktrainer.spark.metrics.MetricRecord;
 import io.sparktrainer.spark.metrics.MetricsAddress;
 import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.torch.DType;
@@ -46,18 +48,25 @@ final class TrainingProgram implements RankProgram<byte[]> {
   private final ModelShape shape;
   private final RankReader reader;
   private final RunFolder folder;
+  private final @Nullable InitialWeights initial;
   private final @Nullable MetricsAddress metrics;
 
+  /**
+   * @param initial weights to start from, or null for random ones
+   * @param metrics where figures go, or null
+   */
   TrainingProgram(
       String configYaml,
       ModelShape shape,
       RankReader reader,
       RunFolder folder,
+      @Nullable InitialWeights initial,
       @Nullable MetricsAddress metrics) {
     this.configYaml = configYaml;
     this.shape = shape;
     this.reader = reader;
     this.folder = folder;
+    this.initial = initial;
     this.metrics = metrics;
   }
 
@@ -75,6 +84,10 @@ final class TrainingProgram implements RankProgram<byte[]> {
       rank.doing("making the model");
       Block model = model(config, rank);
       long parameters = elements(model.parameters());
+      if (rank.rank() == 0 && initial != null) {
+        rank.doing("reading " + initial.path());
+        load(initial, model);
+      }
       ParallelStrategy strategy;
       try {
         Communicator ranks = rank.meet(fingerprint(model), data.training().rows());
@@ -90,6 +103,16 @@ final class TrainingProgram implements RankProgram<byte[]> {
         throw e;
       }
       return train(config, rank, data, strategy, parameters);
+    }
+  }
+
+  /** On rank 0 only: every strategy starts from its values, whatever the others drew. */
+  private static void load(InitialWeights initial, Block model) throws IOException {
+    try {
+      initial.load(model);
+    } catch (IOException | RuntimeException e) {
+      model.close();
+      throw e;
     }
   }
 
@@ -156,13 +179,20 @@ final class TrainingProgram implements RankProgram<byte[]> {
         ProgressListener listener = new ProgressListener(rank, metrics);
         RowBatches train = new RowBatches(data.training(), rank.rank());
         RowBatches test = validation == null ? null : new RowBatches(validation, rank.rank())) {
+      EpochPlan plan = data.training().plan();
+      MetricRecord.Start start =
+          PlannedSteps.of(config, plan, validation == null ? 0 : validation.plan().totalRows());
+      listener.onStart(start);
       Trainer trainer =
           new Trainer(
               strategy, optimizer, config.schedule(), config.loss(), options(config), listener);
       List<EpochMetrics> epochs = trainer.fit(train, test);
       rank.doing("writing the model");
       writeModel(rank, strategy);
-      return rank.rank() == 0 ? new RankOutcome(epochs, rank.facts(), parameters).toJson() : "";
+      return rank.rank() == 0
+          ? new RankOutcome(epochs, rank.facts(), parameters, start.stepsPerEpoch(), start.steps())
+              .toJson()
+          : "";
     }
   }
 

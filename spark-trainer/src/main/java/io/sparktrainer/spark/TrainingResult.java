@@ -15,6 +15,8 @@ import org.jspecify.annotations.Nullable;
  * @param epochs figures of each epoch, over all ranks
  * @param ranks who trained, by rank
  * @param parameters elements of the model's parameters
+ * @param stepsPerEpoch updates of the model per epoch
+ * @param steps updates of the model in all epochs
  * @param seconds wall-clock time of the whole call
  * @param runFolder where everything lies
  * @param modelPath the weights, as safetensors
@@ -26,6 +28,8 @@ public record TrainingResult(
     List<EpochMetrics> epochs,
     List<Participant> ranks,
     long parameters,
+    long stepsPerEpoch,
+    long steps,
     double seconds,
     String runFolder,
     String modelPath,

@@ -40,7 +40,9 @@ final class ConfigReader {
         dataSection.problem("label", "has no effect with loss output. Take it out.");
       }
     }
-    ModelSpec model = ModelSection.read(root.section("model", "type"));
+    Section modelSection = root.section("model", "type");
+    String init = modelSection.text("init");
+    ModelSpec model = ModelSection.read(modelSection);
     OptimizerSpec optimizer = OptimizerSection.read(root.section("optimizer", "type"));
     ScheduleSpec schedule = ScheduleSection.read(root.section("schedule", "type"));
     TrainingConfig training = TrainingSection.read(root.section("training"));
@@ -53,6 +55,7 @@ final class ConfigReader {
         device,
         requireNonNull(data, "data"),
         requireNonNull(model, "model"),
+        init,
         loss,
         requireNonNull(optimizer, "optimizer"),
         requireNonNull(schedule, "schedule"),

@@ -14,7 +14,9 @@ final class ConfigWriter {
     Map<String, @Nullable Object> keys = new LinkedHashMap<>();
     keys.put("device", DeviceSection.write(config.device()));
     keys.put("data", DataSection.write(config.data()));
-    keys.put("model", ModelSection.write(config.model()));
+    Map<String, @Nullable Object> model = ModelSection.write(config.model());
+    model.put("init", config.init());
+    keys.put("model", model);
     keys.put("loss", Names.of(config.loss()));
     keys.put("optimizer", OptimizerSection.write(config.optimizer()));
     keys.put("schedule", ScheduleSection.write(config.schedule()));

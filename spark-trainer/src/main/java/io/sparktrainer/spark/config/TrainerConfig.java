@@ -20,6 +20,8 @@ import org.jspecify.annotations.Nullable;
  * @param device devices, and how the ranks train together
  * @param data columns, and how rows become batches
  * @param model what is trained
+ * @param init weights to start from, a safetensors file or the run folder of an earlier training;
+ *     null, the default, for random ones
  * @param loss what is minimised; {@code cross_entropy} by default
  * @param optimizer {@code adamw} by default
  * @param schedule how the learning rate changes; {@code constant} by default
@@ -31,6 +33,7 @@ public record TrainerConfig(
     DeviceConfig device,
     DataConfig data,
     ModelSpec model,
+    @Nullable String init,
     Losses loss,
     OptimizerSpec optimizer,
     ScheduleSpec schedule,
@@ -112,12 +115,23 @@ public record TrainerConfig(
         device.withStrategy(strategy),
         data,
         model,
+        init,
         loss,
         optimizer,
         schedule,
         training,
         metrics,
         output);
+  }
+
+  /**
+   * The same training from the weights of an earlier one.
+   *
+   * @param weights a safetensors file or a run folder, or null for random weights
+   */
+  public TrainerConfig withInit(@Nullable String weights) {
+    return new TrainerConfig(
+        device, data, model, weights, loss, optimizer, schedule, training, metrics, output);
   }
 
   /** How many ranks train together. */
@@ -134,6 +148,7 @@ public record TrainerConfig(
     private DeviceConfig device = DeviceConfig.defaults();
     private @Nullable DataConfig data;
     private @Nullable ModelSpec model;
+    private @Nullable String init;
     private Losses loss = Losses.CROSS_ENTROPY;
     private OptimizerSpec optimizer = OptimizerSpec.adamW().build();
     private ScheduleSpec schedule = ScheduleSpec.constant();
@@ -159,6 +174,12 @@ public record TrainerConfig(
 
     public Builder model(ModelSpec value) {
       this.model = value;
+      return this;
+    }
+
+    /** Weights to start from: a safetensors file or a run folder; random ones by default. */
+    public Builder init(@Nullable String path) {
+      this.init = path;
       return this;
     }
 
@@ -203,7 +224,7 @@ public record TrainerConfig(
                 + ".");
       }
       return new TrainerConfig(
-          device, data, model, loss, optimizer, schedule, training, metrics, output);
+          device, data, model, init, loss, optimizer, schedule, training, metrics, output);
     }
   }
 }

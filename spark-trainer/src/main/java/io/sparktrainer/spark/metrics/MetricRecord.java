@@ -12,6 +12,25 @@ public sealed interface MetricRecord {
   String toJson();
 
   /**
+   * What is about to be done, before the first step.
+   *
+   * @param trainingRows training rows of all ranks
+   * @param testRows rows held back for testing, of all ranks
+   * @param stepsPerEpoch updates of the model per epoch
+   * @param steps updates of the model in all epochs
+   */
+  record Start(long trainingRows, long testRows, long stepsPerEpoch, long steps)
+      implements MetricRecord {
+    @Override
+    public String toJson() {
+      ObjectNode json = Json.MAPPER.createObjectNode();
+      json.put("type", "start");
+      json.setAll((ObjectNode) Json.MAPPER.valueToTree(this));
+      return json.toString();
+    }
+  }
+
+  /**
    * A step of one rank.
    *
    * @param rank which rank
@@ -52,6 +71,9 @@ public sealed interface MetricRecord {
     try {
       ObjectNode json = (ObjectNode) Json.MAPPER.readTree(text);
       String type = json.remove("type").asText();
+      if (type.equals("start")) {
+        return Json.MAPPER.treeToValue(json, Start.class);
+      }
       if (type.equals("step")) {
         int rank = json.remove("rank").asInt();
         return new Step(rank, Json.MAPPER.treeToValue(json, StepMetrics.class));

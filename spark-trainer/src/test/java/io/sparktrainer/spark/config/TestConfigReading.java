@@ -74,7 +74,7 @@ class TestConfigReading {
               validation: 0.1
               shuffle: false
               seed: 7
-            model: {type: cnn, filters: 4, outputs: 10}
+            model: {type: cnn, filters: 4, outputs: 10, init: /runs/before}
             loss: mse
             optimizer: {type: sgd, lr: 1e-2, momentum: 0.9, nesterov: true, weight_decay: 1.0e-4}
             schedule: {type: cosine, warmup_steps: 100}
@@ -110,6 +110,8 @@ class TestConfigReading {
                 .seed(7)
                 .build());
     assertThat(config.model()).isEqualTo(new ModelSpec.Cnn(4, 10));
+    assertThat(config.init()).isEqualTo("/runs/before");
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
     assertThat(config.loss()).isEqualTo(Losses.MSE);
     assertThat(config.optimizer())
         .isEqualTo(

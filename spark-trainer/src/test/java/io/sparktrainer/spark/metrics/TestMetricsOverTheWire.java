@@ -70,6 +70,8 @@ class TestMetricsOverTheWire {
   void recordsReadBackAsWritten() {
     assertThat(MetricRecord.parse(step(1, 7).toJson())).isEqualTo(step(1, 7));
     assertThat(MetricRecord.parse(epoch().toJson())).isEqualTo(epoch());
+    MetricRecord start = new MetricRecord.Start(100, 10, 7, 21);
+    assertThat(MetricRecord.parse(start.toJson())).isEqualTo(start);
     assertThat(epoch().toJson()).contains("\"samplesPerSecond\":50.0");
     assertThatThrownBy(() -> MetricRecord.parse("[]"))
         .isInstanceOf(IllegalArgumentException.class)
