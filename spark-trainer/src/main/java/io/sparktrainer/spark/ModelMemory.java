@@ -1,6 +1,7 @@
 package io.sparktrainer.spark;
 
 import io.sparktrainer.optim.OptimizerSpec;
+import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.StrategySpec;
 import java.util.Locale;
 
@@ -37,6 +38,28 @@ record ModelMemory(double parameters, double gradients, double optimizer, double
         : 0;
   }
 
+  /** What a rank of the strategy keeps of it all on its device. */
+  ModelMemory onDevice(StrategySpec strategy) {
+    if (!(strategy instanceof StrategySpec.Fsdp fsdp)) {
+      return this;
+    }
+    FsdpOptions options = fsdp.options();
+    Integer group = options.shardGroupSize();
+    double shard =
+        switch (options.shardingStrategy()) {
+          case FULL_SHARD, SHARD_GRAD_OP -> 1.0 / fsdp.workers();
+          case HYBRID_SHARD -> group == null ? 1.0 / fsdp.workers() : 1.0 / group;
+          case NO_SHARD -> 1;
+        };
+    double kept = options.cpuOffload() ? 0 : shard;
+    return new ModelMemory(kept * parameters, kept * gradients, kept * optimizer, kept * buckets);
+  }
+
+  /** The parameters alone, as before anything is trained. */
+  ModelMemory parametersOnly() {
+    return new ModelMemory(parameters, 0, 0, 0);
+  }
+
   double total() {
     return parameters + gradients + optimizer + buckets;
   }
@@ -54,16 +77,24 @@ record ModelMemory(double parameters, double gradients, double optimizer, double
       throw new IllegalStateException(
           String.format(
               Locale.ROOT,
-              "Cannot train the model: expected at most %.1f GiB, which this host has free, got %.1f GiB for %d %s of %.1f GiB each (parameters %.1f, gradients %.1f, optimizer %.1f, buckets %.1f), before any activations. Make the model smaller, or use hosts with more memory.",
+              "Cannot train the model: expected at most %.1f GiB, which this host has free, got %.1f GiB for %d %s of %.1f GiB each (%s), before any activations. Make the model smaller, or use hosts with more memory.",
               availableBytes / GIB,
               needed / GIB,
               ranksOnHost,
               ranksOnHost == 1 ? "rank" : "ranks",
               total() / GIB,
-              parameters / GIB,
-              gradients / GIB,
-              optimizer / GIB,
-              buckets / GIB));
+              parts()));
     }
+  }
+
+  /** For messages: what it is made of. */
+  String parts() {
+    return String.format(
+        Locale.ROOT,
+        "parameters %.1f, gradients %.1f, optimizer %.1f, buckets %.1f",
+        parameters / GIB,
+        gradients / GIB,
+        optimizer / GIB,
+        buckets / GIB);
   }
 }

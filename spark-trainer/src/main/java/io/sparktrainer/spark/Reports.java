@@ -149,12 +149,17 @@ final class Reports implements MetricSink, AutoCloseable {
         lines.accept(new MetricRecord.Epoch(epoch));
       }
     }
+    if (outcome.deviceLack() != null) {
+      LOG.warn("All ranks computed on the processor, as {}", outcome.deviceLack());
+    }
     TrainingResult result =
         new TrainingResult(
             config.device().strategy().name(),
             strategyReason,
             outcome.epochs(),
             outcome.ranks().stream().map(TrainingResult.Participant::of).toList(),
+            outcome.deviceLack(),
+            outcome.memory(),
             outcome.parameters(),
             outcome.stepsPerEpoch(),
             outcome.steps(),
@@ -175,8 +180,11 @@ final class Reports implements MetricSink, AutoCloseable {
 
   private static void show(TrainingResult result) {
     System.out.println();
-    System.out.print(EpochTable.of(result.epochs()));
+    System.out.print(EpochTable.of(result.epochs(), result.deviceMemory()));
     System.out.println();
+    if (result.deviceLack() != null) {
+      System.out.println("device   cpu for all ranks: " + result.deviceLack());
+    }
     System.out.println("model    " + result.modelPath());
     if (result.metricsPath() != null) {
       System.out.println("metrics  " + result.metricsPath());

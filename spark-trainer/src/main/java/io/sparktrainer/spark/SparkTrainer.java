@@ -8,6 +8,7 @@ import io.sparktrainer.spark.barrier.BarrierStage;
 import io.sparktrainer.spark.barrier.StageOptions;
 import io.sparktrainer.spark.config.DataSource;
 import io.sparktrainer.spark.config.TrainerConfig;
+import io.sparktrainer.spark.resource.CudaGpus;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.strategy.plan.Plan;
 import java.util.List;
@@ -32,8 +33,6 @@ import org.slf4j.LoggerFactory;
  * <p>A call that fails leaves the Spark application as it was, ready for the next one.
  */
 public final class SparkTrainer {
-  private static final String CPU = "cpu";
-
   /** Option of Spark: how long to wait for executors that are still starting. */
   private static final String SLOT_WAIT = "spark.sparktrainer.slotWaitSeconds";
 
@@ -110,13 +109,19 @@ public final class SparkTrainer {
     SparkContext spark = frame.sparkSession().sparkContext();
     int workers = config.workers();
     StageOptions options =
-        new StageOptions(
-            "spark-trainer: %s, %d %s"
-                .formatted(
-                    config.device().strategy().name(), workers, workers == 1 ? "rank" : "ranks"),
-            CPU,
-            config.device().timeoutSeconds(),
-            spark.conf().getInt(SLOT_WAIT, DEFAULT_SLOT_WAIT_SECONDS));
+        StageOptions.builder(
+                "spark-trainer: %s, %d %s"
+                    .formatted(
+                        config.device().strategy().name(),
+                        workers,
+                        workers == 1 ? "rank" : "ranks"))
+            .device(RankDevices.request(config.device()), new CudaGpus())
+            .resources(RankDevices.resources(config.device()))
+            .nccl(config.device().nccl().variables())
+            .timeoutSeconds(config.device().timeoutSeconds())
+            .slotWaitSeconds(spark.conf().getInt(SLOT_WAIT, DEFAULT_SLOT_WAIT_SECONDS))
+            .build();
+    config.device().nccl().warnings().forEach(LOG::warn);
     Configuration hadoop = frame.sparkSession().sessionState().newHadoopConf();
     InitialWeights initial =
         config.init() == null ? null : InitialWeights.find(config.init(), hadoop);
@@ -141,7 +146,7 @@ public final class SparkTrainer {
       TrainingProgram program =
           new TrainingProgram(yaml, shape, data.reader(), folder, initial, reports.address());
       List<String> outcomes = BarrierStage.run(data.rdd(), program, options);
-      RankOutcome outcome = RankOutcome.parse(outcomes.get(0));
+      RankOutcome outcome = RankOutcome.join(outcomes);
       double seconds = (System.nanoTime() - start) / 1e9;
       return reports.finish(outcome, seconds);
     }

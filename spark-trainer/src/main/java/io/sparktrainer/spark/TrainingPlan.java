@@ -9,6 +9,7 @@ import io.sparktrainer.nn.Losses;
 import io.sparktrainer.spark.config.DataSource;
 import io.sparktrainer.spark.config.ModelSpec;
 import io.sparktrainer.spark.config.TrainerConfig;
+import io.sparktrainer.spark.resource.DeviceRequest;
 import io.sparktrainer.strategy.plan.Machines;
 import io.sparktrainer.strategy.plan.Plan;
 import java.util.List;
@@ -66,7 +67,10 @@ public final class TrainingPlan {
     }
     List<ModelShape.Input> inputs =
         DataPlan.spec(config).inputs().stream().map(this::withoutData).toList();
-    return plan(new ModelShape(inputs, outputs(null)), Cluster.local(config.workers()));
+    Machines given = imagined();
+    return plan(
+        new ModelShape(inputs, outputs(null)),
+        given == null ? Cluster.local(config.workers(), kind()) : given);
   }
 
   private ModelShape.Input withoutData(InputSpec input) {
@@ -105,9 +109,23 @@ public final class TrainingPlan {
         IntStream.range(0, specs.size())
             .mapToObj(i -> DataPlan.assumed(config, specs.get(i), schema.inputs().get(i)))
             .toList();
+    Machines given = imagined();
     return plan(
         new ModelShape(inputs, outputs(schema.label())),
-        Cluster.of(frame.sparkSession().sparkContext(), config.workers()));
+        given == null
+            ? Cluster.of(frame.sparkSession().sparkContext(), config.workers(), kind())
+            : given);
+  }
+
+  private DeviceRequest.Kind kind() {
+    return RankDevices.request(config.device()).kind();
+  }
+
+  /** Where GPUs are asked for and their memory is given, nobody has to look for them. */
+  private @Nullable Machines imagined() {
+    return kind() == DeviceRequest.Kind.CUDA && bytesPerRank != null
+        ? Cluster.imagined(config.workers(), bytesPerRank)
+        : null;
   }
 
   private long outputs(@Nullable TensorSpec label) {

@@ -20,7 +20,9 @@ import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.config.TrainingConfig;
 import io.sparktrainer.spark.metrics.MetricRecord;
 import io.sparktrainer.spark.metrics.MetricsAddress;
+import io.sparktrainer.spark.resource.Gpu;
 import io.sparktrainer.strategy.ParallelStrategy;
+import io.sparktrainer.torch.CudaDevices;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeLibraries;
 import io.sparktrainer.torch.NativeScope;
@@ -79,6 +81,7 @@ final class TrainingProgram implements RankProgram<byte[]> {
     rank.doing("loading libtorch");
     NativeLibraries.load();
     Threads.use(rank.threads());
+    boolean mayHaveGpus = rank.mayHaveGpus();
     rank.doing("reading its rows");
     try (RankData data = reader.read(rank.rank(), rows)) {
       rank.doing("making the model");
@@ -91,13 +94,16 @@ final class TrainingProgram implements RankProgram<byte[]> {
       ParallelStrategy strategy;
       try {
         Communicator ranks = rank.meet(fingerprint(model), data.training().rows());
+        if (mayHaveGpus) {
+          requireFitsDevice(parameters, config, rank);
+        }
         data.agree(mine -> sum(ranks, mine));
         strategy =
             Strategies.create(
-                config.device().strategy(),
+                RankDevices.onDevices(config.device().strategy(), rank.gpus()),
                 replicas(config, model),
                 ranks,
-                config.device().computeOptions());
+                config.device().computeOptions().withDevice(RankDevices.device(rank.gpus())));
       } catch (RuntimeException e) {
         model.close();
         throw e;
@@ -139,9 +145,34 @@ final class TrainingProgram implements RankProgram<byte[]> {
     }
   }
 
+  /** Before the model is made, which happens in the host's memory. */
   private static void requireFits(double parameters, TrainerConfig config, Rank rank) {
-    ModelMemory.of(parameters, config.optimizer(), config.device().strategy())
+    ModelMemory needed = memory(parameters, config);
+    (rank.mayHaveGpus() ? needed.parametersOnly() : needed)
         .requireFits(rank.ranksOnHost(), HostMemory.availableBytes());
+  }
+
+  /** Once the ranks have agreed on devices. */
+  private static void requireFitsDevice(double parameters, TrainerConfig config, Rank rank) {
+    if (rank.gpus().isEmpty()) {
+      memory(parameters, config).requireFits(rank.ranksOnHost(), HostMemory.availableBytes());
+    }
+    ModelMemory needed = memory(parameters, config).onDevice(config.device().strategy());
+    for (Gpu gpu : rank.gpus()) {
+      CudaDevices.requireFree(
+          CudaDevices.get(gpu.index()),
+          (long) needed.total(),
+          "rank %d of %d under %s, which needs in GiB %s, before any activations"
+              .formatted(
+                  rank.rank(),
+                  rank.worldSize(),
+                  config.device().strategy().name(),
+                  needed.parts()));
+    }
+  }
+
+  private static ModelMemory memory(double parameters, TrainerConfig config) {
+    return ModelMemory.of(parameters, config.optimizer(), config.device().strategy());
   }
 
   private Fingerprint fingerprint(Block model) {
@@ -175,8 +206,9 @@ final class TrainingProgram implements RankProgram<byte[]> {
       TrainerConfig config, Rank rank, RankData data, ParallelStrategy strategy, long parameters)
       throws IOException {
     RankShare validation = data.validation();
+    DeviceGauge gauge = new DeviceGauge(rank.rank(), rank.gpus());
     try (Optimizer optimizer = config.optimizer().create(strategy.trainable());
-        ProgressListener listener = new ProgressListener(rank, metrics);
+        ProgressListener listener = new ProgressListener(rank, gauge, metrics);
         RowBatches train = new RowBatches(data.training(), rank.rank());
         RowBatches test = validation == null ? null : new RowBatches(validation, rank.rank())) {
       EpochPlan plan = data.training().plan();
@@ -189,10 +221,18 @@ final class TrainingProgram implements RankProgram<byte[]> {
       List<EpochMetrics> epochs = trainer.fit(train, test);
       rank.doing("writing the model");
       writeModel(rank, strategy);
-      return rank.rank() == 0
-          ? new RankOutcome(epochs, rank.facts(), parameters, start.stepsPerEpoch(), start.steps())
-              .toJson()
-          : "";
+      RankOutcome outcome =
+          rank.rank() == 0
+              ? new RankOutcome(
+                  epochs,
+                  rank.facts(),
+                  parameters,
+                  start.stepsPerEpoch(),
+                  start.steps(),
+                  rank.deviceLack(),
+                  gauge.epochs())
+              : RankOutcome.ofMemory(gauge.epochs());
+      return outcome.toJson();
     }
   }
 

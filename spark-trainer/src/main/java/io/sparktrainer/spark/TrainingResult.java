@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.sparktrainer.engine.EpochMetrics;
 import io.sparktrainer.spark.barrier.RankFacts;
+import io.sparktrainer.spark.metrics.DeviceMemory;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
@@ -14,6 +15,8 @@ import org.jspecify.annotations.Nullable;
  * @param strategyReason why {@code auto} took it; null where the configuration names it
  * @param epochs figures of each epoch, over all ranks
  * @param ranks who trained, by rank
+ * @param deviceLack why the ranks computed on the processor although some have GPUs; else null
+ * @param deviceMemory memory of the ranks' GPUs by rank and epoch; empty on the processor
  * @param parameters elements of the model's parameters
  * @param stepsPerEpoch updates of the model per epoch
  * @param steps updates of the model in all epochs
@@ -27,6 +30,8 @@ public record TrainingResult(
     @Nullable String strategyReason,
     List<EpochMetrics> epochs,
     List<Participant> ranks,
+    @Nullable String deviceLack,
+    List<DeviceMemory> deviceMemory,
     long parameters,
     long stepsPerEpoch,
     long steps,
@@ -37,6 +42,7 @@ public record TrainingResult(
   public TrainingResult {
     epochs = List.copyOf(epochs);
     ranks = List.copyOf(ranks);
+    deviceMemory = List.copyOf(deviceMemory);
   }
 
   /**

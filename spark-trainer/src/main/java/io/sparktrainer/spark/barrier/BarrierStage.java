@@ -2,15 +2,11 @@ package io.sparktrainer.spark.barrier;
 
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.resource.ResourceProfile;
-import org.apache.spark.resource.ResourceProfileBuilder;
-import org.apache.spark.resource.TaskResourceRequests;
 import scala.reflect.ClassTag$;
 
 /** Runs one program on all ranks at once, as the barrier stage of one job. */
@@ -20,18 +16,16 @@ public final class BarrierStage {
   private static final String DESCRIPTION_PROPERTY = "spark.job.description";
   private static final int LISTENER_WAIT_SECONDS = 10;
 
-  /** Spark registers every profile for good, so equal ones are used again. */
-  private static final Map<Integer, ResourceProfile> PROFILES = new ConcurrentHashMap<>();
-
   private BarrierStage() {}
 
   /**
    * Checks that all ranks can run at once.
    *
-   * @throws StageFailedException if dynamic allocation is on, or there are too few slots
+   * @throws StageFailedException if dynamic allocation is on, there are too few slots, or the
+   *     master cannot give the resources that the options ask for
    */
   public static void requireSlots(SparkContext spark, int workers, StageOptions options) {
-    Placement unused = new Slots(spark).require(workers, options.slotWaitSeconds());
+    Placement unused = new Slots(spark, options).require(workers);
   }
 
   /**
@@ -44,16 +38,16 @@ public final class BarrierStage {
       JavaRDD<T> rows, RankProgram<T> program, StageOptions options) {
     RDD<T> rdd = rows.rdd();
     SparkContext spark = rdd.sparkContext();
-    Placement placement =
-        new Slots(spark).require(rdd.getNumPartitions(), options.slotWaitSeconds());
+    Placement placement = new Slots(spark, options).require(rdd.getNumPartitions());
     RDD<String> ranks =
         rdd.barrier()
             .mapPartitions(
                 new RankTask<>(program, placement, options),
                 false,
                 ClassTag$.MODULE$.apply(String.class));
-    if (placement.exclusive()) {
-      ranks = ranks.withResources(profile(placement.taskCpus()));
+    ResourceProfile profile = placement.profile();
+    if (profile != null) {
+      ranks = ranks.withResources(profile);
     }
     return collect(spark, ranks, options.description());
   }
@@ -87,12 +81,5 @@ public final class BarrierStage {
       Thread.currentThread().interrupt();
     }
     return listener.firstCause(thrown);
-  }
-
-  private static ResourceProfile profile(int taskCpus) {
-    return PROFILES.computeIfAbsent(
-        taskCpus,
-        cpus ->
-            new ResourceProfileBuilder().require(new TaskResourceRequests().cpus(cpus)).build());
   }
 }

@@ -16,7 +16,7 @@ final class Meeting {
   /**
    * Exchanges the facts and compares the fingerprints with rank 0's.
    *
-   * @return all facts, by rank
+   * @return all facts, by rank, as they were handed in
    * @throws IllegalStateException on every rank, naming the first difference, if any rank differs
    */
   static List<RankFacts> hold(RankFacts mine, Round round) {

@@ -5,6 +5,9 @@ import io.sparktrainer.comm.GlooCommunicator;
 import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.comm.Rendezvous;
 import io.sparktrainer.comm.StoreServer;
+import io.sparktrainer.spark.resource.Gpu;
+import io.sparktrainer.spark.resource.RankGpus;
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Threads;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -13,8 +16,11 @@ import java.util.concurrent.TimeUnit;
 import org.apache.spark.BarrierTaskContext;
 import org.apache.spark.BarrierTaskInfo;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.resource.ResourceInformation;
 import org.apache.spark.util.TaskInterruptListener;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One rank inside its barrier task: who it is, and its communicator once the ranks have met.
@@ -23,14 +29,14 @@ import org.jspecify.annotations.Nullable;
  * rank that waits for a peer inside native code gives its slot back.
  */
 public final class Rank {
+  private static final Logger LOG = LoggerFactory.getLogger(Rank.class);
   private static final int STORE_SECONDS = 5;
 
   private final BarrierTaskContext context;
   private final int number;
   private final String[] hosts;
-  private final String device;
+  private final StageOptions options;
   private final int threads;
-  private final int timeoutSeconds;
   private final CountDownLatch killed = new CountDownLatch(1);
   private final Object lock = new Object();
   private boolean ended;
@@ -38,13 +44,16 @@ public final class Rank {
   private @Nullable Communicator communicator;
   private List<RankFacts> facts = List.of();
   private volatile String doing = "starting";
+  private volatile String device;
+  private @Nullable RankGpus found;
+  private DeviceAgreement agreement = new DeviceAgreement(Device.Type.CPU, null);
 
   private Rank(BarrierTaskContext context, Placement placement, StageOptions options) {
     this.context = context;
     // The task's own number would change when a stage is run again; the partition's does not.
     this.number = context.partitionId();
-    this.device = options.device();
-    this.timeoutSeconds = options.timeoutSeconds();
+    this.options = options;
+    this.device = options.device().toString();
     BarrierTaskInfo[] tasks = context.getTaskInfos();
     this.hosts = new String[tasks.length];
     int sharing = 0;
@@ -83,9 +92,19 @@ public final class Rank {
     return hosts[number];
   }
 
-  /** What the rank computes on. */
+  /** What the rank computes on; before {@link #meet}, what it was asked to. */
   public String device() {
     return device;
+  }
+
+  /** The GPUs that the rank computes on, once the ranks have met; none on the processor. */
+  public List<Gpu> gpus() {
+    return agreement.type() == Device.Type.CUDA ? facts.get(number).gpus().gpus() : List.of();
+  }
+
+  /** Why all ranks compute on the processor although some have GPUs; else null. */
+  public @Nullable String deviceLack() {
+    return agreement.lack();
   }
 
   /** Processor threads that the rank may use: its share of its executor's cores. */
@@ -108,15 +127,17 @@ public final class Rank {
   }
 
   /**
-   * Meets the other ranks: one round through the driver in which all learn where rank 0's store is
-   * and that all have the same model and options, then the connection between them. All ranks call
-   * it once.
+   * Meets the other ranks: one round through the driver in which all learn where rank 0's store is,
+   * what all compute on, and that all have the same model and options, then the connection between
+   * them. All ranks call it once.
    *
    * @param rows rows that this rank trains on
    * @return the group of all ranks; this object closes it
-   * @throws IllegalStateException on every rank if their fingerprints differ
+   * @throws IllegalStateException on every rank if their fingerprints differ, a rank lacks a GPU
+   *     that it has to have, or two have the same one
    */
   public Communicator meet(Fingerprint fingerprint, long rows) {
+    RankGpus gpus = lookForGpus();
     doing("meeting the other ranks");
     StoreServer opened =
         number == 0 && worldSize() > 1 ? StoreServer.open(host(), worldSize()) : null;
@@ -130,30 +151,84 @@ public final class Rank {
             SparkEnv.get().executorId(),
             ProcessHandle.current().pid(),
             device,
+            gpus,
             threads,
             rows,
             fingerprint.pack(),
             opened == null ? 0 : opened.address().getPort(),
-            opened == null ? null : opened.secret());
-    facts = Meeting.hold(mine, context::allGather);
+            opened == null ? null : opened.secret(),
+            null);
+    List<RankFacts> met = Meeting.hold(mine, context::allGather);
+    agreement = DeviceAgreement.of(options.device(), met);
+    facts = met.stream().map(agreement::applyTo).toList();
+    device = facts.get(number).device();
     doing("connecting to the other ranks");
     return join(connect(facts.get(0)));
+  }
+
+  /**
+   * Looks for GPUs, if that has not been done, and says whether there are any that the rank could
+   * use. Whether it does, the ranks decide when they meet.
+   */
+  public boolean mayHaveGpus() {
+    return !lookForGpus().gpus().isEmpty();
+  }
+
+  private RankGpus lookForGpus() {
+    RankGpus known = found;
+    if (known == null) {
+      known = findGpus();
+      found = known;
+    }
+    return known;
+  }
+
+  private RankGpus findGpus() {
+    if (!options.device().wantsGpus()) {
+      return RankGpus.none("the ranks compute on the processor");
+    }
+    doing("looking for GPUs");
+    List<String> addresses = gpuAddresses();
+    RankGpus chosen =
+        RankGpus.choose(
+            options.device(),
+            options.finder().find(),
+            addresses,
+            System.getenv("CUDA_VISIBLE_DEVICES"),
+            ranksBeforeOnHost());
+    if (addresses.isEmpty() && !chosen.gpus().isEmpty()) {
+      LOG.info(
+          "Rank {} takes {} by its place on host {}, for Spark gave its task no GPU.",
+          number,
+          chosen.gpus(),
+          host());
+    }
+    return chosen;
+  }
+
+  /** Addresses of the GPUs that Spark gave this task. */
+  private List<String> gpuAddresses() {
+    scala.Option<ResourceInformation> gpu = context.resources().get("gpu");
+    return gpu.isDefined() ? List.of(gpu.get().addresses()) : List.of();
   }
 
   private Communicator connect(RankFacts first) {
     if (worldSize() == 1 || first.secret() == null) {
       return new LocalCommunicator();
     }
-    return GlooCommunicator.builder(
-            new Rendezvous(
-                first.host(),
-                first.storePort(),
-                first.secret(),
-                number,
-                worldSize(),
-                timeoutSeconds))
-        .localHost(host())
-        .connect();
+    if (!gpus().isEmpty()) {
+      throw new IllegalStateException(
+          "Cannot connect the ranks: this version has no NCCL. Use one rank on GPUs, or device.type cpu.");
+    }
+    Rendezvous rendezvous =
+        new Rendezvous(
+            first.host(),
+            first.storePort(),
+            first.secret(),
+            number,
+            worldSize(),
+            options.timeoutSeconds());
+    return GlooCommunicator.builder(rendezvous).localHost(host()).connect();
   }
 
   private Communicator join(Communicator group) {
@@ -172,6 +247,14 @@ public final class Rank {
     int count = 0;
     for (String host : hosts) {
       count += host.equals(host()) ? 1 : 0;
+    }
+    return count;
+  }
+
+  private int ranksBeforeOnHost() {
+    int count = 0;
+    for (int i = 0; i < number; i++) {
+      count += hosts[i].equals(host()) ? 1 : 0;
     }
     return count;
   }

@@ -17,13 +17,17 @@ import io.sparktrainer.strategy.StrategySpec;
  * @param precision type of the large operations; {@code none}, full precision, by default
  * @param activationCheckpointing which activations are computed twice instead of being kept; {@code
  *     none} by default
+ * @param resources what the training stage asks of Spark for each rank
+ * @param nccl environment of NCCL; nothing by default
  */
 public record DeviceConfig(
     DeviceType type,
     StrategySpec strategy,
     int timeoutSeconds,
     Precision precision,
-    CheckpointedActivations activationCheckpointing) {
+    CheckpointedActivations activationCheckpointing,
+    DeviceResources resources,
+    NcclSettings nccl) {
   static final int DEFAULT_TIMEOUT_SECONDS = 300;
 
   /** What {@code activation_checkpointing} chooses. */
@@ -38,6 +42,8 @@ public record DeviceConfig(
     requireNonNull(strategy, "strategy");
     requireNonNull(precision, "precision");
     requireNonNull(activationCheckpointing, "activationCheckpointing");
+    requireNonNull(resources, "resources");
+    requireNonNull(nccl, "nccl");
     if (timeoutSeconds < 1) {
       throw new IllegalArgumentException(
           "Cannot use timeout_seconds " + timeoutSeconds + ": expected at least 1 s.");
@@ -45,26 +51,49 @@ public record DeviceConfig(
   }
 
   static DeviceConfig defaults() {
-    return new DeviceConfig(
-        DeviceType.AUTO,
-        new StrategySpec.None(0),
-        DEFAULT_TIMEOUT_SECONDS,
-        Precision.NONE,
-        CheckpointedActivations.NONE);
+    return builder().build();
   }
 
-  /** The same with another strategy. */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  private Builder toBuilder() {
+    return builder()
+        .type(type)
+        .strategy(strategy)
+        .timeoutSeconds(timeoutSeconds)
+        .precision(precision)
+        .activationCheckpointing(activationCheckpointing)
+        .resources(resources)
+        .nccl(nccl);
+  }
+
+  /** The same with another strategy, and without NCCL's settings where that has no use for them. */
   public DeviceConfig withStrategy(StrategySpec other) {
-    return new DeviceConfig(type, other, timeoutSeconds, precision, activationCheckpointing);
+    return toBuilder().strategy(other).nccl(exchanges(other) ? nccl : NcclSettings.none()).build();
   }
 
   /** The same with another precision and other checkpointing. */
   public DeviceConfig withComputation(
       Precision otherPrecision, CheckpointedActivations otherCheckpointing) {
-    return new DeviceConfig(type, strategy, timeoutSeconds, otherPrecision, otherCheckpointing);
+    return toBuilder()
+        .precision(otherPrecision)
+        .activationCheckpointing(otherCheckpointing)
+        .build();
   }
 
-  /** How a rank computes. */
+  /** Whether ranks of the strategy send each other tensors. */
+  static boolean exchanges(StrategySpec strategy) {
+    return !(strategy instanceof StrategySpec.None || strategy instanceof StrategySpec.Dp);
+  }
+
+  /** GPUs that a rank of the strategy computes on, should it compute on GPUs. */
+  static int devicesPerRank(StrategySpec strategy) {
+    return strategy instanceof StrategySpec.Dp dp ? dp.replicas() : 1;
+  }
+
+  /** How a rank computes, on the CPU until the ranks have agreed on devices. */
   public ComputeOptions computeOptions() {
     return ComputeOptions.builder()
         .precision(precision)
@@ -73,5 +102,60 @@ public record DeviceConfig(
                 ? CheckpointPolicy.units()
                 : null)
         .build();
+  }
+
+  /** Sets values by name; what is not set keeps its default. */
+  public static final class Builder {
+    private DeviceType type = DeviceType.AUTO;
+    private StrategySpec strategy = new StrategySpec.None(0);
+    private int timeoutSeconds = DEFAULT_TIMEOUT_SECONDS;
+    private Precision precision = Precision.NONE;
+    private CheckpointedActivations activationCheckpointing = CheckpointedActivations.NONE;
+    private DeviceResources resources = DeviceResources.defaults();
+    private NcclSettings nccl = NcclSettings.none();
+
+    public Builder type(DeviceType value) {
+      this.type = value;
+      return this;
+    }
+
+    public Builder strategy(StrategySpec value) {
+      this.strategy = value;
+      return this;
+    }
+
+    /** How long a rank waits for its peers. */
+    public Builder timeoutSeconds(int seconds) {
+      this.timeoutSeconds = seconds;
+      return this;
+    }
+
+    public Builder precision(Precision value) {
+      this.precision = value;
+      return this;
+    }
+
+    public Builder activationCheckpointing(CheckpointedActivations value) {
+      this.activationCheckpointing = value;
+      return this;
+    }
+
+    public Builder resources(DeviceResources value) {
+      this.resources = value;
+      return this;
+    }
+
+    public Builder nccl(NcclSettings value) {
+      this.nccl = value;
+      return this;
+    }
+
+    /**
+     * @throws IllegalArgumentException if a value is not allowed
+     */
+    public DeviceConfig build() {
+      return new DeviceConfig(
+          type, strategy, timeoutSeconds, precision, activationCheckpointing, resources, nccl);
+    }
   }
 }

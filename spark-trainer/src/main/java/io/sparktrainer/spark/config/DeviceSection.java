@@ -29,12 +29,7 @@ final class DeviceSection {
   private DeviceSection() {}
 
   static DeviceConfig read(Section section) {
-    DeviceType type = DeviceType.AUTO;
-    if ("cuda".equals(section.text("type"))) {
-      section.problem("type", "this version does not have 'cuda'. Allowed: cpu, auto.");
-    } else {
-      type = section.oneOf("type", DeviceType.class, DeviceType.AUTO);
-    }
+    DeviceType type = section.oneOf("type", DeviceType.class, DeviceType.AUTO);
     Section parallel = section.section("parallel");
     StrategySpec read = STRATEGIES.read(parallel, "none");
     int timeoutSeconds =
@@ -43,26 +38,77 @@ final class DeviceSection {
       parallel.withoutEffect(key, "with strategy " + parallel.text("strategy", "none"));
     }
     parallel.notInThisVersion("max_restarts", "0");
-    parallel.notInThisVersion("nccl");
+    NcclSettings nccl = nccl(parallel, read, type);
+    if (read != null && type == DeviceType.CPU) {
+      refuseGpus(parallel, read);
+    }
     parallel.finish();
     StrategySpec strategy = read == null ? new StrategySpec.None(0) : read;
+    DeviceResources resources = resources(section.section("resources"), strategy, type);
     Section precision = section.section("mixed_precision", "type");
     if (!precision.has("type") && section.has("mixed_precision")) {
       strategy = withTypes(strategy, precision);
     }
     DeviceConfig config =
-        new DeviceConfig(
-            type,
-            strategy,
-            timeoutSeconds,
-            precision.oneOf("type", Precision.class, Precision.NONE),
-            section.oneOf(
-                "activation_checkpointing",
-                CheckpointedActivations.class,
-                CheckpointedActivations.NONE));
+        DeviceConfig.builder()
+            .type(type)
+            .strategy(strategy)
+            .timeoutSeconds(timeoutSeconds)
+            .precision(precision.oneOf("type", Precision.class, Precision.NONE))
+            .activationCheckpointing(
+                section.oneOf(
+                    "activation_checkpointing",
+                    CheckpointedActivations.class,
+                    CheckpointedActivations.NONE))
+            .resources(resources)
+            .nccl(nccl)
+            .build();
     precision.finish();
     section.finish();
     return config;
+  }
+
+  private static NcclSettings nccl(
+      Section parallel, @Nullable StrategySpec strategy, DeviceType type) {
+    Map<String, String> variables = parallel.textMap("nccl");
+    NcclSettings settings = parallel.section("nccl").build(() -> new NcclSettings(variables));
+    if (!variables.isEmpty()) {
+      if (type == DeviceType.CPU) {
+        parallel.problem("nccl", "has no effect with device.type cpu. Take it out.");
+      } else if (strategy != null && !DeviceConfig.exchanges(strategy)) {
+        parallel.problem(
+            "nccl", "has no effect with strategy " + strategy.name() + ". Take it out.");
+      }
+    }
+    return settings == null ? NcclSettings.none() : settings;
+  }
+
+  /** Indices of GPUs, where there are to be none. */
+  private static void refuseGpus(Section parallel, StrategySpec strategy) {
+    if (strategy instanceof StrategySpec.None none && none.deviceId() > 0) {
+      parallel.problem("device_id", "has no effect with device.type cpu. Take it out.");
+    }
+    if (strategy instanceof StrategySpec.Dp dp && !dp.deviceIds().isEmpty()) {
+      parallel.problem("device_ids", "has no effect with device.type cpu. Set replicas instead.");
+    }
+  }
+
+  private static DeviceResources resources(
+      Section section, StrategySpec strategy, DeviceType type) {
+    Integer gpus =
+        section.has("gpus_per_rank") ? (Integer) section.integer("gpus_per_rank", 1, 1) : null;
+    Integer cpus =
+        section.has("cpus_per_rank") ? (Integer) section.integer("cpus_per_rank", 1, 1) : null;
+    section.finish();
+    if (gpus != null && type == DeviceType.CPU) {
+      section.problem("gpus_per_rank", "has no effect with device.type cpu. Take it out.");
+    } else if (gpus != null && gpus != DeviceConfig.devicesPerRank(strategy)) {
+      section.problem(
+          "gpus_per_rank",
+          "expected %d with strategy %s, got '%d'."
+              .formatted(DeviceConfig.devicesPerRank(strategy), strategy.name(), gpus));
+    }
+    return new DeviceResources(gpus, cpus);
   }
 
   /** The types of each purpose, which fsdp alone can tell apart. */
@@ -84,9 +130,16 @@ final class DeviceSection {
   static Map<String, @Nullable Object> write(DeviceConfig device) {
     Map<String, @Nullable Object> parallel = STRATEGIES.write(device.strategy());
     parallel.put("timeout_seconds", device.timeoutSeconds());
+    if (!device.nccl().variables().isEmpty()) {
+      parallel.put("nccl", new LinkedHashMap<>(device.nccl().variables()));
+    }
     Map<String, @Nullable Object> keys = new LinkedHashMap<>();
     keys.put("type", Names.of(device.type()));
     keys.put("parallel", parallel);
+    Map<String, @Nullable Object> resources = new LinkedHashMap<>();
+    resources.put("gpus_per_rank", device.resources().gpusPerRank());
+    resources.put("cpus_per_rank", device.resources().cpusPerRank());
+    keys.put("resources", resources);
     keys.put("mixed_precision", precision(device));
     keys.put("activation_checkpointing", Names.of(device.activationCheckpointing()));
     return keys;

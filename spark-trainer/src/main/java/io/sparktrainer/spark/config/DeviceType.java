@@ -4,6 +4,8 @@ package io.sparktrainer.spark.config;
 public enum DeviceType {
   /** The processor. */
   CPU,
-  /** The best there is: today the processor. */
+  /** A GPU of its own for each rank; an error where a rank has none that it can use. */
+  CUDA,
+  /** CUDA where every rank has a GPU that it can use, else the processor for all of them. */
   AUTO
 }

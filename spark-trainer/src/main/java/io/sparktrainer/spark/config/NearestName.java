@@ -12,7 +12,9 @@ final class NearestName {
     String nearest = null;
     int best = Math.max(2, typed.length() / 3) + 1;
     for (String name : known) {
-      int distance = distance(typed.toLowerCase(java.util.Locale.ROOT), name);
+      int distance =
+          distance(
+              typed.toLowerCase(java.util.Locale.ROOT), name.toLowerCase(java.util.Locale.ROOT));
       if (distance < best) {
         best = distance;
         nearest = name;

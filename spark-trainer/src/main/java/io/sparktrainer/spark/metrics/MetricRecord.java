@@ -63,6 +63,22 @@ public sealed interface MetricRecord {
   }
 
   /**
+   * Memory of one rank's GPU.
+   *
+   * @param figures of an epoch
+   */
+  record Memory(DeviceMemory figures) implements MetricRecord {
+    @Override
+    public String toJson() {
+      ObjectNode json = Json.MAPPER.createObjectNode();
+      json.put("type", "memory");
+      json.setAll((ObjectNode) Json.MAPPER.valueToTree(figures));
+      json.put("share", figures.share());
+      return json.toString();
+    }
+  }
+
+  /**
    * Reads what {@link #toJson} wrote.
    *
    * @throws IllegalArgumentException if the text is no such record
@@ -77,6 +93,10 @@ public sealed interface MetricRecord {
       if (type.equals("step")) {
         int rank = json.remove("rank").asInt();
         return new Step(rank, Json.MAPPER.treeToValue(json, StepMetrics.class));
+      }
+      if (type.equals("memory")) {
+        json.remove("share");
+        return new Memory(Json.MAPPER.treeToValue(json, DeviceMemory.class));
       }
       json.remove("samplesPerSecond");
       return new Epoch(Json.MAPPER.treeToValue(json, EpochMetrics.class));

@@ -3,6 +3,7 @@ package io.sparktrainer.spark.barrier;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.sparktrainer.spark.resource.RankGpus;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -54,6 +55,8 @@ class TestFingerprint {
   }
 
   private static RankFacts facts(int rank, String fingerprint) {
-    return new RankFacts(rank, "host", "1", 42, "cpu", 1, 10, fingerprint, 5, "hidden");
+    RankGpus none = RankGpus.none("no driver");
+    return new RankFacts(
+        rank, "host", "1", 42, "cpu", none, 1, 10, fingerprint, 5, "hidden", "hidden id");
   }
 }

@@ -72,6 +72,26 @@ class TestSparkTrain {
   }
 
   @Test
+  void plansForGpusThatAreNotHereIfTheirMemoryIsGiven(@TempDir Path folder) throws Exception {
+    Path file =
+        Files.writeString(
+            folder.resolve("train.yaml"),
+            """
+            device: {type: cuda, parallel: {strategy: auto, workers: 4}}
+            data: {features: [x], shape: [8], label: y}
+            model: {type: mlp, hidden: [16], outputs: 2}
+            """);
+
+    assertThat(run("plan", "--config", file.toString(), "--memory", "80GiB", "--hosts", "2"))
+        .isZero();
+
+    assertThat(err.toString()).isEmpty();
+    assertThat(out.toString().lines())
+        .contains("  machines     4 ranks on 2 hosts, 80.00 GiB of cuda memory for each")
+        .anyMatch(line -> line.contains("cpu_offload"));
+  }
+
+  @Test
   void planOfAModelBeyondAnyMemoryIsNoFailure(@TempDir Path folder) throws Exception {
     Path file =
         Files.writeString(

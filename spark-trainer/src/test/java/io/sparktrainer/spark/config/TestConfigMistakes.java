@@ -61,14 +61,15 @@ class TestConfigMistakes {
                     MINIMAL
                         + """
                         device:
-                          type: cuda
+                          type: tpu
                           parallel: {strategy: ddp, workers: 2, max_restarts: 3, device_ids: [0, 1]}
                           mixed_precision: {param_dtype: bfloat16}
                         checkpoint: {path: /tmp/c}
                         metrics: {report: true}
                         """))
         .isInstanceOf(ConfigException.class)
-        .hasMessageContaining("device.type (configuration:4): this version does not have 'cuda'")
+        .hasMessageContaining(
+            "device.type (configuration:4): expected one of cpu, cuda, auto, got 'tpu'.")
         .hasMessageContaining(
             "device.parallel.max_restarts (configuration:5): this version does not have it, got '3'.")
         .hasMessageContaining(
@@ -77,6 +78,58 @@ class TestConfigMistakes {
             "device.mixed_precision.param_dtype (configuration:6): expected strategy fsdp")
         .hasMessageContaining("checkpoint (configuration:7)")
         .hasMessageContaining("metrics.report (configuration:8)");
+  }
+
+  @Test
+  void whatHasNoEffectWithoutGpusIsRefused() {
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    MINIMAL
+                        + """
+                        device:
+                          type: cpu
+                          parallel: {strategy: ddp, workers: 2, nccl: {NCCL_DEBUG: INFO}}
+                          resources: {gpus_per_rank: 1}
+                        """))
+        .hasMessageContaining(
+            "device.parallel.nccl (configuration:5): has no effect with device.type cpu. Take it out.")
+        .hasMessageContaining(
+            "device.resources.gpus_per_rank (configuration:6): has no effect with device.type cpu. Take it out.");
+    assertThatThrownBy(
+            () -> TrainerConfig.parse(MINIMAL, "device.type=cpu", "device.parallel.device_id=1"))
+        .hasMessageContaining("device.parallel.device_id (--set device.parallel.device_id=1): has");
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    MINIMAL + "device: {type: cpu, parallel: {strategy: dp, device_ids: [0, 1]}}"))
+        .hasMessageContaining(
+            "device.parallel.device_ids (configuration:3): has no effect with device.type cpu. Set replicas instead.");
+  }
+
+  @Test
+  void gpuOptionsThatDoNotSuitTheStrategyAreRefused() {
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    MINIMAL + "device: {parallel: {strategy: none, nccl: {NCCL_DEBUG: INFO}}}"))
+        .hasMessageContaining(
+            "device.parallel.nccl (configuration:3): has no effect with strategy none.");
+    assertThatThrownBy(
+            () ->
+                TrainerConfig.parse(
+                    MINIMAL
+                        + """
+                        device:
+                          parallel: {strategy: ddp, workers: 2, nccl: {nccl_debug: INFO}}
+                          resources: {gpus_per_rank: 2}
+                        """))
+        .hasMessageContaining(
+            "device.parallel.nccl (configuration:4): Cannot set 'nccl_debug' for NCCL: expected a name in capitals")
+        .hasMessageContaining(
+            "device.resources.gpus_per_rank (configuration:5): expected 1 with strategy ddp, got '2'.");
+    assertThatThrownBy(() -> new NcclSettings(java.util.Map.of("NCCL_COMM_ID", "host:1")))
+        .hasMessageContaining("the ranks exchange an id of their own");
   }
 
   @Test

@@ -85,19 +85,19 @@ class TestConfigReading {
 
     assertThat(config.device())
         .isEqualTo(
-            new DeviceConfig(
-                DeviceType.CPU,
-                new StrategySpec.Ddp(
-                    4,
-                    DdpOptions.builder()
-                        .bucketCapMb(10.0)
-                        .gradientAsBucketView(true)
-                        .staticGraph(true)
-                        .broadcastBuffers(false)
-                        .build()),
-                60,
-                Precision.NONE,
-                CheckpointedActivations.NONE));
+            DeviceConfig.builder()
+                .type(DeviceType.CPU)
+                .strategy(
+                    new StrategySpec.Ddp(
+                        4,
+                        DdpOptions.builder()
+                            .bucketCapMb(10.0)
+                            .gradientAsBucketView(true)
+                            .staticGraph(true)
+                            .broadcastBuffers(false)
+                            .build()))
+                .timeoutSeconds(60)
+                .build());
     assertThat(config.data())
         .isEqualTo(
             DataConfig.builder()
@@ -252,6 +252,60 @@ class TestConfigReading {
     assertThat(config.device().strategy()).isEqualTo(StrategySpec.Dp.onCpu(3));
     assertThat(config.device().computeOptions().precision()).isEqualTo(Precision.BF16);
     assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+  }
+
+  @Test
+  void gpusWithTheResourcesOfARankAndNcclsEnvironment() {
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            device:
+              type: cuda
+              parallel:
+                strategy: ddp
+                workers: 2
+                nccl: {NCCL_NSOCKS_PERTHREAD: 4, NCCL_SOCKET_IFNAME: "=eth0"}
+              resources: {gpus_per_rank: 1, cpus_per_rank: 4}
+            data: {features: [a], label: y}
+            model: {type: mlp}
+            """);
+
+    DeviceConfig device = config.device();
+    assertThat(device.type()).isEqualTo(DeviceType.CUDA);
+    assertThat(device.resources()).isEqualTo(new DeviceResources(1, 4));
+    assertThat(device.nccl().variables())
+        .containsExactly(
+            Map.entry("NCCL_NSOCKS_PERTHREAD", "4"), Map.entry("NCCL_SOCKET_IFNAME", "=eth0"));
+    assertThat(device.nccl().warnings()).isEmpty();
+    assertThat(TrainerConfig.parse(config.toYaml())).isEqualTo(config);
+    TrainerConfig alone = config.withStrategy(new StrategySpec.None(0));
+    assertThat(TrainerConfig.parse(alone.toYaml())).isEqualTo(alone);
+  }
+
+  @Test
+  void devicesOfOneRank() {
+    TrainerConfig dp =
+        TrainerConfig.parse(
+            """
+            device: {type: cuda, parallel: {strategy: dp, device_ids: [2, 0]}, resources: {gpus_per_rank: 2}}
+            data: {features: [a], label: y}
+            model: {type: mlp}
+            """);
+    TrainerConfig none = TrainerConfig.parse(MINIMAL + "device: {parallel: {device_id: 1}}");
+
+    assertThat(dp.device().strategy()).isEqualTo(StrategySpec.Dp.onDevices(List.of(2, 0)));
+    assertThat(none.device().strategy()).isEqualTo(new StrategySpec.None(1));
+    assertThat(TrainerConfig.parse(dp.toYaml())).isEqualTo(dp);
+    assertThat(TrainerConfig.parse(none.toYaml())).isEqualTo(none);
+  }
+
+  @Test
+  void aVariableThatNcclsGuideDoesNotNameIsWarnedOf() {
+    NcclSettings settings = new NcclSettings(Map.of("NCCL_NSOCKS_PERTHREADS", "4"));
+
+    assertThat(settings.warnings())
+        .containsExactly(
+            "device.parallel.nccl sets NCCL_NSOCKS_PERTHREADS, which the guide of NCCL 2.28 does not name; NCCL ignores what it does not know. Did you mean NCCL_NSOCKS_PERTHREAD?");
   }
 
   @Test

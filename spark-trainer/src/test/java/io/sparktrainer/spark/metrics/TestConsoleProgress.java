@@ -52,13 +52,30 @@ class TestConsoleProgress {
         EpochTable.of(
             List.of(
                 new EpochMetrics(0, 0.25, 0.9, 0.5, 0.8, 9000, 2),
-                new EpochMetrics(1, 0.125, null, null, null, 9000, 1.5)));
+                new EpochMetrics(1, 0.125, null, null, null, 9000, 1.5)),
+            List.of());
 
     assertThat(table.lines())
         .containsExactly(
             "epoch  train loss  train acc  test loss   test acc   samples/s   seconds",
             "    1      0.2500     0.9000     0.5000     0.8000       4,500       2.0",
             "    2      0.1250          -          -          -       6,000       1.5");
+  }
+
+  @Test
+  void theTableShowsTheFullestGpuWhereThereAreGpus() {
+    String table =
+        EpochTable.of(
+            List.of(new EpochMetrics(0, 0.25, 0.9, 0.5, 0.8, 9000, 2)),
+            List.of(
+                new DeviceMemory(0, 0, "cuda:0", 20L << 30, 80L << 30),
+                new DeviceMemory(1, 0, "cuda:0", 18L << 30, 24L << 30),
+                new DeviceMemory(1, 1, "cuda:0", 24L << 30, 24L << 30)));
+
+    assertThat(table.lines())
+        .containsExactly(
+            "epoch  train loss  train acc  test loss   test acc   samples/s   seconds       GPU memory",
+            "    1      0.2500     0.9000     0.5000     0.8000       4,500       2.0   18.0 GiB (75%)");
   }
 
   private ConsoleProgress progress(ConsoleProgress.Style style) {

@@ -72,6 +72,10 @@ class TestMetricsOverTheWire {
     assertThat(MetricRecord.parse(epoch().toJson())).isEqualTo(epoch());
     MetricRecord start = new MetricRecord.Start(100, 10, 7, 21);
     assertThat(MetricRecord.parse(start.toJson())).isEqualTo(start);
+    MetricRecord memory =
+        new MetricRecord.Memory(new DeviceMemory(1, 2, "cuda:3", 6L << 30, 24L << 30));
+    assertThat(MetricRecord.parse(memory.toJson())).isEqualTo(memory);
+    assertThat(memory.toJson()).contains("\"share\":0.25");
     assertThat(epoch().toJson()).contains("\"samplesPerSecond\":50.0");
     assertThatThrownBy(() -> MetricRecord.parse("[]"))
         .isInstanceOf(IllegalArgumentException.class)
