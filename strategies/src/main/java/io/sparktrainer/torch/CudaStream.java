@@ -5,7 +5,6 @@ import java.util.Deque;
 import org.bytedeco.cuda.cudart.CUevent_st;
 import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.global.cudart;
-import org.bytedeco.pytorch.global.torch_cuda;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -66,6 +65,9 @@ public final class CudaStream implements AutoCloseable {
    */
   public static CudaStream open(Device device) {
     int index = indexOf(device);
+    if (device.isCuda()) {
+      CudaTorch.load();
+    }
     CudaLibraries.load(() -> cudart.class, "the CUDA runtime", "libcudart.so.13", "libcuda.so.1");
     check(cudart.cudaSetDevice(index), index, "use");
     CUstream_st stream = new CUstream_st();
@@ -123,7 +125,7 @@ public final class CudaStream implements AutoCloseable {
 
   /** Libtorch's current stream; the default one with a stand-in, whose tensors need none. */
   private @Nullable CUstream_st libtorchStream() {
-    return libtorchComputesThere ? torch_cuda.getCurrentCUDAStream((byte) device).stream() : null;
+    return libtorchComputesThere ? CudaTorch.currentStream(Device.cuda(device)).stream() : null;
   }
 
   /** Marks the end of what is queued now. */

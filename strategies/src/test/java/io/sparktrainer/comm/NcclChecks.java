@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.sparktrainer.comm.testing.RankThreads;
 import io.sparktrainer.testing.StandIns;
+import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeLibraries;
@@ -18,6 +19,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.assertj.core.data.Offset;
+import org.bytedeco.cuda.global.cudart;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -38,6 +40,7 @@ final class NcclChecks {
   private static Map<String, Runnable> checks() {
     Map<String, Runnable> checks = new LinkedHashMap<>();
     checks.put("settings", NcclChecks::settings);
+    checks.put("streams", NcclChecks::streams);
     checks.put("arithmetic", NcclChecks::arithmetic);
     checks.put("groups", NcclChecks::groups);
     checks.put("misuse", NcclChecks::misuse);
@@ -68,7 +71,9 @@ final class NcclChecks {
       e.printStackTrace(System.out);
     }
     try {
-      Files.readAllLines(log).forEach(call -> System.out.println(CALLED + call));
+      if (Files.exists(log)) {
+        Files.readAllLines(log).forEach(call -> System.out.println(CALLED + call));
+      }
     } catch (IOException e) {
       System.out.println(FAILED + e);
     }
@@ -91,6 +96,36 @@ final class NcclChecks {
     assertThatThrownBy(() -> NcclLibrary.configure(Map.of("NCCL_NSOCKS_PERTHREAD", "8")))
         .isInstanceOf(IllegalStateException.class)
         .hasMessageContaining("NCCL has started in this process with '4', and reads it once.");
+  }
+
+  /** A copy of eight bytes behind a hundred others, and marks before and behind it. */
+  private static void streams() {
+    try (var scope = NativeScope.open();
+        CudaStream stream = CudaStream.open(Device.CPU);
+        CudaStream other = CudaStream.open(Device.CPU)) {
+      Tensor source = Tensors.of(new long[] {7}, 1);
+      Tensor target = Tensors.zeros(DType.INT64, Device.CPU, 1);
+      CudaStream.Mark before = other.mark();
+      stream.followLibtorch();
+      for (int i = 0; i < 100; i++) {
+        int result =
+            cudart.cudaMemcpyAsync(
+                target.data_ptr(), source.data_ptr(), 8, cudart.cudaMemcpyDefault, stream.handle());
+        assertThat(result).isEqualTo(cudart.cudaSuccess);
+      }
+      CudaStream.Mark behind = stream.mark();
+      while (!(before.isReached() && behind.isReached())) {
+        Thread.onSpinWait();
+      }
+      assertThat(Tensors.toLongs(target)).containsExactly(7);
+      before.release();
+      behind.release();
+      stream.close();
+    }
+    assertThatThrownBy(() -> CudaStream.open(Device.cuda(0)))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining(
+            "expected a CUDA device, or the CPU with a stand-in for one, got cuda:0");
   }
 
   private static void arithmetic() {

@@ -7,8 +7,10 @@ import io.sparktrainer.testing.StandIns;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeLibraryException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -40,7 +42,8 @@ class TestNccl {
             .skip(1)
             .takeWhile(line -> !line.startsWith(NcclChecks.BEGIN))
             .toList();
-    assertThat(lines).isNotEmpty().noneMatch(line -> line.startsWith(NcclChecks.FAILED));
+    assertThat(output).contains(NcclChecks.BEGIN + check);
+    assertThat(lines).noneMatch(line -> line.startsWith(NcclChecks.FAILED));
     return lines;
   }
 
@@ -54,6 +57,11 @@ class TestNccl {
   @Test
   void settingsReachNcclBeforeItStarts() {
     assertThat(calls("settings")).contains("NCCL_NSOCKS_PERTHREAD 4");
+  }
+
+  @Test
+  void streamsRunInOrderAndTellHowFarTheyAre() {
+    assertThat(passed("streams")).isEmpty();
   }
 
   @Test
@@ -139,6 +147,20 @@ class TestNccl {
                     .contains("libnccl.so.2 not found")
                     .contains("Looked in /usr/local/cuda-13.1/lib64:")
                     .contains("LD_LIBRARY_PATH"));
+  }
+
+  /** As in the default build. */
+  @Test
+  void withoutTheBindingsItSaysHowToBuildThem() {
+    String classPath =
+        Arrays.stream(System.getProperty("java.class.path").split(":"))
+            .filter(entry -> !entry.contains("cuda"))
+            .collect(Collectors.joining(":"));
+    ChildJvm.Result result = ChildJvm.run(classPath, Map.of(), Without.class);
+    assertThat(result.exitCode()).as(result.output()).isZero();
+    assertThat(result.output().lines().filter(line -> line.startsWith("refused: ")))
+        .hasSize(2)
+        .allSatisfy(line -> assertThat(line).contains("on the class path", "Build with -Pgpu."));
   }
 
   @Test
