@@ -180,7 +180,8 @@ public final class Trainer {
         update.learningRate(),
         update.gradNorm(),
         rows,
-        seconds);
+        seconds,
+        update.skipped());
   }
 
   /** A step for which only other ranks have data; the model changes here as it does there. */
@@ -214,7 +215,7 @@ public final class Trainer {
     }
   }
 
-  private record Update(double learningRate, @Nullable Double gradNorm) {}
+  private record Update(double learningRate, @Nullable Double gradNorm, boolean skipped) {}
 
   private Update update(int steps, double lossSum, double gradientFactor) {
     boolean usable = strategy.unscaleGradients();
@@ -231,7 +232,7 @@ public final class Trainer {
     }
     // A skipped step counts, so that data and schedule go on alike on all ranks.
     stepsDone++;
-    return new Update(learningRate, gradNorm);
+    return new Update(learningRate, gradNorm, !usable);
   }
 
   private void scaleGradients(double factor) {
