@@ -133,10 +133,23 @@ public final class TrainingPlan {
     if (configured != null) {
       return configured;
     }
-    if (config.loss() == Losses.CROSS_ENTROPY) {
+    if (assumesClasses()) {
       return ASSUMED_CLASSES;
     }
     return label == null ? 1 : label.rowElements();
+  }
+
+  private boolean assumesClasses() {
+    return config.model().outputs() == null && config.loss() == Losses.CROSS_ENTROPY;
+  }
+
+  /** What the plan takes for granted because neither configuration nor schema tell, for people. */
+  public List<String> assumptions() {
+    return assumesClasses()
+        ? List.of(
+            "%d classes, because model.outputs is not set and the labels are not counted"
+                .formatted(ASSUMED_CLASSES))
+        : List.of();
   }
 
   private Plan plan(ModelShape shape, Machines found) {

@@ -259,7 +259,7 @@ class TestMixedPrecision {
               var strategy =
                   Strategies.create(spec, Scaled::new, communicator, ComputeOptions.defaults())) {
             Tensor x = Tensors.of(new float[] {1, 2, 4, 8}, 1, 4);
-            float inBf16 = 0.10009765625f;
+            float inBf16 = 0.100097656f;
             assertThat(Tensors.toFloats(strategy.predict(x)))
                 .containsExactly(inBf16, 2 * inBf16, 4 * inBf16, 8 * inBf16);
             assertThat(strategy.model().buffers().get("factor"))

@@ -86,6 +86,7 @@ final class PlanCommand implements Callable<Integer> {
     }
     PrintWriter out = spec.commandLine().getOut();
     out.print(text);
+    plan.assumptions().forEach(assumption -> out.println("Assumed: " + assumption + "."));
     out.flush();
     return 0;
   }
