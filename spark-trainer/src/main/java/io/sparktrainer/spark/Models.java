@@ -3,6 +3,7 @@ package io.sparktrainer.spark;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.Cnn;
 import io.sparktrainer.nn.Gpt;
+import io.sparktrainer.nn.GptConfig;
 import io.sparktrainer.nn.Mlp;
 import io.sparktrainer.nn.Tabular;
 import io.sparktrainer.spark.config.ModelSpec;
@@ -12,11 +13,13 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.OptionalDouble;
 import org.jspecify.annotations.Nullable;
 
 /** Makes models from their specification. */
 final class Models {
   private static final int IMAGE_AXES = 3;
+  private static final long CNN_HIDDEN = 64;
 
   private Models() {}
 
@@ -100,6 +103,54 @@ final class Models {
       return instantiate(constructor(ofClass.name()), shape);
     }
     throw new IllegalStateException("Cannot make a model of " + spec + ".");
+  }
+
+  /**
+   * Parameters of the model, before it is made: a floating-point number, for what people mistype is
+   * larger than any integer. Empty where only making the model tells.
+   */
+  static OptionalDouble parameters(ModelSpec spec, ModelShape shape) {
+    if (spec instanceof ModelSpec.Mlp mlp) {
+      return OptionalDouble.of(linear(shape.inputValues(), mlp.hidden(), shape.outputs()));
+    }
+    if (spec instanceof ModelSpec.Tabular tabular) {
+      List<Tabular.Columns> columns = columns(tabular, shape);
+      double count = linear(Tabular.values(columns), tabular.hidden(), shape.outputs());
+      for (Tabular.Columns input : columns) {
+        count += input.parameters();
+      }
+      return OptionalDouble.of(count);
+    }
+    if (spec instanceof ModelSpec.Cnn cnn) {
+      List<Long> image = row(shape);
+      double filters = cnn.filters();
+      double convolutions = filters * (image.get(0) * 9 + 3) + 2 * filters * (filters * 9 + 3);
+      double flat = 2 * filters * (image.get(1) / 4) * (image.get(2) / 4);
+      return OptionalDouble.of(
+          convolutions + (flat + 1) * CNN_HIDDEN + (CNN_HIDDEN + 1) * shape.outputs());
+    }
+    if (spec instanceof ModelSpec.Gpt gpt) {
+      return OptionalDouble.of(parameters(gpt.sizes()));
+    }
+    return OptionalDouble.empty();
+  }
+
+  private static double linear(double in, List<Integer> hidden, long out) {
+    double count = 0;
+    double width = in;
+    for (int next : hidden) {
+      count += (width + 1) * next;
+      width = next;
+    }
+    return count + (width + 1) * out;
+  }
+
+  private static double parameters(GptConfig sizes) {
+    double width = sizes.width();
+    double block = 12 * width * width + 13 * width;
+    double embeddings = (sizes.vocab() + (double) sizes.context()) * width;
+    double head = sizes.tied() ? 0 : sizes.vocab() * width;
+    return embeddings + sizes.layers() * block + 2 * width + head;
   }
 
   private static Constructor<? extends Block> constructor(String name) {

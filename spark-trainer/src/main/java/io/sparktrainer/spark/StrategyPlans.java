@@ -8,7 +8,6 @@ import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.DdpOptions;
 import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.StrategySpec;
-import io.sparktrainer.strategy.WrapPolicy;
 import io.sparktrainer.strategy.plan.ActivationProbe;
 import io.sparktrainer.strategy.plan.Activations;
 import io.sparktrainer.strategy.plan.Machines;
@@ -91,7 +90,9 @@ final class StrategyPlans {
     List<Long> row = shape.inputs().get(0).rowShape();
     long tokens = readsTokens() ? last(row, 1) : 1;
     long pixels = row.size() == IMAGE_AXES ? last(row, 2) : 1;
-    long estimate = estimate(model, rows * tokens, rows * pixels);
+    long estimate =
+        ActivationProbe.estimate(
+            model, rows * tokens, rows * pixels, options.precision().dtype().bytes());
     double operations = 2.0 * PROBE_PASSES * model.numel() * rows * Math.max(tokens, pixels);
     double bytes = (double) model.parameterBytes() + estimate;
     boolean cheap =
@@ -100,17 +101,6 @@ final class StrategyPlans {
     return cheap && ProcessMemory.isMeasurable()
         ? new Activations(probe(), Activations.Source.PROBED)
         : new Activations(estimate, Activations.Source.ESTIMATED);
-  }
-
-  private long estimate(ModelOutline model, long matrixPositions, long kernelPositions) {
-    int bytesPerValue = options.precision().dtype().bytes();
-    if (options.activationCheckpointing() == null) {
-      return ActivationProbe.estimate(model, matrixPositions, kernelPositions, bytesPerValue);
-    }
-    // What activation_checkpointing: blocks chooses is what is marked as a unit.
-    ModelOutline blocks = ModelOutline.of(this::model, new WrapPolicy.MarkedBlocks());
-    return ActivationProbe.estimateCheckpointed(
-        blocks, matrixPositions, kernelPositions, bytesPerValue);
   }
 
   /** Product of the last {@code count} sizes. */

@@ -133,23 +133,10 @@ public final class TrainingPlan {
     if (configured != null) {
       return configured;
     }
-    if (assumesClasses()) {
+    if (config.loss() == Losses.CROSS_ENTROPY) {
       return ASSUMED_CLASSES;
     }
     return label == null ? 1 : label.rowElements();
-  }
-
-  private boolean assumesClasses() {
-    return config.model().outputs() == null && config.loss() == Losses.CROSS_ENTROPY;
-  }
-
-  /** What the plan takes for granted because neither configuration nor schema tell, for people. */
-  public List<String> assumptions() {
-    return assumesClasses()
-        ? List.of(
-            "%d classes, because model.outputs is not set and the labels are not counted"
-                .formatted(ASSUMED_CLASSES))
-        : List.of();
   }
 
   private Plan plan(ModelShape shape, Machines found) {

@@ -16,16 +16,12 @@ import io.sparktrainer.optim.Optimizer;
 import io.sparktrainer.spark.barrier.Fingerprint;
 import io.sparktrainer.spark.barrier.Rank;
 import io.sparktrainer.spark.barrier.RankProgram;
-import io.sparktrainer.spark.config.ModelSpec;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.config.TrainingConfig;
 import io.sparktrainer.spark.metrics.MetricRecord;
 import io.sparktrainer.spark.metrics.MetricsAddress;
 import io.sparktrainer.spark.resource.Gpu;
 import io.sparktrainer.strategy.ParallelStrategy;
-import io.sparktrainer.strategy.StrategySpec;
-import io.sparktrainer.strategy.WrapPolicy;
-import io.sparktrainer.strategy.plan.ModelOutline;
 import io.sparktrainer.torch.CudaDevices;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeLibraries;
@@ -38,6 +34,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalDouble;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
@@ -98,7 +95,7 @@ final class TrainingProgram implements RankProgram<byte[]> {
       try {
         Communicator ranks = rank.meet(fingerprint(model), data.training().rows());
         if (mayHaveGpus) {
-          requireFitsDevice(ModelOutline.of(model, PredictedMemory.units(config)), config, rank);
+          requireFitsDevice(parameters, config, rank);
         }
         data.agree(mine -> sum(ranks, mine));
         strategy =
@@ -130,53 +127,52 @@ final class TrainingProgram implements RankProgram<byte[]> {
     AtomicReference<@Nullable Block> first = new AtomicReference<>(model);
     return () -> {
       Block made = first.getAndSet(null);
-      return made != null ? made : create(config);
+      return made != null ? made : Models.create(config.model(), shape, config.training().seed());
     };
   }
 
   private Block model(TrainerConfig config, Rank rank) {
-    WrapPolicy units = PredictedMemory.units(config);
-    // The constructor of a class that is not ours may want real values.
-    boolean isOurs = !(config.model() instanceof ModelSpec.OfClass);
-    if (isOurs) {
-      requireFits(ModelOutline.of(() -> create(config), units), config, rank);
+    OptionalDouble planned = Models.parameters(config.model(), shape);
+    if (planned.isPresent()) {
+      requireFits(planned.getAsDouble(), config, rank);
     }
     try (var scope = NativeScope.open()) {
-      Block model = create(config);
-      if (!isOurs) {
-        requireFits(ModelOutline.of(model, units), config, rank);
+      Block model = Models.create(config.model(), shape, config.training().seed());
+      if (planned.isEmpty()) {
+        requireFits(elements(model.parameters()), config, rank);
       }
       return model;
     }
   }
 
-  private Block create(TrainerConfig config) {
-    return Models.create(config.model(), shape, config.training().seed());
-  }
-
   /** Before the model is made, which happens in the host's memory. */
-  private static void requireFits(ModelOutline model, TrainerConfig config, Rank rank) {
-    PredictedMemory needed =
-        PredictedMemory.onHost(model, config, config.device().strategy(), rank.ranksOnHost());
-    (rank.mayHaveGpus() ? needed.ofModelAlone() : needed)
+  private static void requireFits(double parameters, TrainerConfig config, Rank rank) {
+    ModelMemory needed = memory(parameters, config);
+    (rank.mayHaveGpus() ? needed.parametersOnly() : needed)
         .requireFits(rank.ranksOnHost(), HostMemory.availableBytes());
   }
 
   /** Once the ranks have agreed on devices. */
-  private static void requireFitsDevice(ModelOutline model, TrainerConfig config, Rank rank) {
-    StrategySpec strategy = RankDevices.onDevices(config.device().strategy(), rank.gpus());
+  private static void requireFitsDevice(double parameters, TrainerConfig config, Rank rank) {
     if (rank.gpus().isEmpty()) {
-      PredictedMemory.onHost(model, config, strategy, rank.ranksOnHost())
-          .requireFits(rank.ranksOnHost(), HostMemory.availableBytes());
+      memory(parameters, config).requireFits(rank.ranksOnHost(), HostMemory.availableBytes());
     }
-    PredictedMemory needed = PredictedMemory.onDevice(model, config, strategy, rank.ranksOnHost());
+    ModelMemory needed = memory(parameters, config).onDevice(config.device().strategy());
     for (Gpu gpu : rank.gpus()) {
       CudaDevices.requireFree(
           CudaDevices.get(gpu.index()),
-          needed.use().peak(),
+          (long) needed.total(),
           "rank %d of %d under %s, which needs in GiB %s, before any activations"
-              .formatted(rank.rank(), rank.worldSize(), strategy.name(), needed.parts()));
+              .formatted(
+                  rank.rank(),
+                  rank.worldSize(),
+                  config.device().strategy().name(),
+                  needed.parts()));
     }
+  }
+
+  private static ModelMemory memory(double parameters, TrainerConfig config) {
+    return ModelMemory.of(parameters, config.optimizer(), config.device().strategy());
   }
 
   private Fingerprint fingerprint(Block model) {

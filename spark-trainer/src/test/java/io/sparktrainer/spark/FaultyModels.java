@@ -81,21 +81,6 @@ public final class FaultyModels {
     }
   }
 
-  /** All of its parameters are frozen. */
-  public static final class Frozen extends Block {
-    private final Linear fc;
-
-    public Frozen(ModelShape shape) {
-      this.fc = child("fc", new Linear(shape.inputValues(), shape.outputs()));
-      parameters().values().forEach(parameter -> parameter.set_requires_grad(false));
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return fc.call(inputs[0]);
-    }
-  }
-
   /** Its shape depends on the rank. */
   public static final class DiffersByRank extends Block {
     private final Linear fc;

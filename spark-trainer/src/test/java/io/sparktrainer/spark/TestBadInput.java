@@ -13,12 +13,8 @@ import io.sparktrainer.spark.config.ModelSpec;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.testing.Frames;
 import io.sparktrainer.spark.testing.SparkTest;
-import io.sparktrainer.strategy.FsdpOptions;
-import io.sparktrainer.strategy.StrategySpec;
-import io.sparktrainer.strategy.WrapPolicy;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkConf;
 import org.apache.spark.sql.Dataset;
@@ -185,25 +181,6 @@ class TestBadInput {
     assertThatThrownBy(() -> fit(config().model(new ModelSpec.OfClass(String.class)), rows))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageContaining("expected a public class that extends io.sparktrainer.nn.Block");
-  }
-
-  @Test
-  void aModelWithNothingToTrain() {
-    assertThatThrownBy(
-            () -> fit(config().model(new ModelSpec.OfClass(FaultyModels.Frozen.class)), rows))
-        .isInstanceOf(StageFailedException.class)
-        .hasMessageContaining("Cannot train Frozen with ddp: expected at least one parameter")
-        .hasMessageContaining("unfreeze what is to be trained");
-  }
-
-  @Test
-  void unitsThatTheModelDoesNotHave() {
-    FsdpOptions options =
-        FsdpOptions.builder().wrapPolicy(new WrapPolicy.ClassNames(Set.of("GptBlock"))).build();
-    assertThatThrownBy(() -> fit(config().strategy(new StrategySpec.Fsdp(2, options)), rows))
-        .isInstanceOf(StageFailedException.class)
-        .hasMessageContaining(
-            "Cannot wrap by class: expected a block of [GptBlock] below the model, got only [Linear]");
   }
 
   @Test

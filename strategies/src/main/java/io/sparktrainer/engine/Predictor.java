@@ -20,15 +20,16 @@ public final class Predictor {
   }
 
   /**
-   * Hands each batch's output to {@code receiver}, in the order of the batches. An output is freed
-   * when the receiver returns. Targets of the batches are not used. Where the strategy predicts
-   * together, all ranks call it together; their numbers of batches may differ.
+   * Hands each batch's output to {@code receiver}, in the order of the batches, which are in host
+   * memory. An output is on the strategy's device, and freed when the receiver returns. Targets of
+   * the batches are not used. Where the strategy predicts together, all ranks call it together;
+   * their numbers of batches may differ.
    */
   public void forEach(BatchSource batches, Consumer<Tensor> receiver) {
     boolean training = strategy.model().training();
     strategy.model().eval();
-    try {
-      Iterator<TensorBatch> iterator = batches.epoch(0);
+    try (var here = new DeviceBatches(batches, strategy.device())) {
+      Iterator<TensorBatch> iterator = here.epoch(0);
       JointPrediction joint = new JointPrediction(batches.batchesPerEpoch(), strategy);
       for (int i = 0; i < batches.batchesPerEpoch(); i++) {
         try (var scope = NativeScope.open()) {

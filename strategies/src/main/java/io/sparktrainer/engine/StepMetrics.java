@@ -13,8 +13,6 @@ import org.jspecify.annotations.Nullable;
  * @param gradNorm norm before clipping, or null where gradients are not clipped by norm
  * @param rows this rank's rows in the step
  * @param seconds wall-clock time of the step
- * @param skipped whether nothing was updated, because gradients of some rank overflowed float16;
- *     false without loss scaling
  */
 public record StepMetrics(
     int epoch,
@@ -24,5 +22,4 @@ public record StepMetrics(
     double learningRate,
     @Nullable Double gradNorm,
     int rows,
-    double seconds,
-    boolean skipped) {}
+    double seconds) {}

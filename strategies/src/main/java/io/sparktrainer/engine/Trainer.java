@@ -60,19 +60,20 @@ public final class Trainer {
   /**
    * Trains.
    *
-   * @param train this rank's training rows
-   * @param evaluation this rank's evaluation rows, or null for none on any rank
+   * @param train this rank's training rows, in host memory
+   * @param evaluation this rank's evaluation rows, in host memory, or null for none on any rank
    * @return the metrics of each epoch, the same on every rank
    * @throws TrainingException with the first thing that went wrong on this rank as its cause
    */
   public List<EpochMetrics> fit(BatchSource train, @Nullable BatchSource evaluation) {
     Rng.seed(options.seed() + strategy.rank());
     int epoch = 0;
-    try {
+    try (var here = new DeviceBatches(train, strategy.device());
+        var test = evaluation == null ? null : new DeviceBatches(evaluation, strategy.device())) {
       requireSameSteps(train);
       List<EpochMetrics> epochs = new ArrayList<>();
       for (; epoch < options.epochs(); epoch++) {
-        EpochMetrics metrics = epoch(epoch, train, evaluation);
+        EpochMetrics metrics = epoch(epoch, here, test);
         epochs.add(metrics);
         listener.onEpoch(metrics);
       }
@@ -180,8 +181,7 @@ public final class Trainer {
         update.learningRate(),
         update.gradNorm(),
         rows,
-        seconds,
-        update.skipped());
+        seconds);
   }
 
   /** A step for which only other ranks have data; the model changes here as it does there. */
@@ -215,7 +215,7 @@ public final class Trainer {
     }
   }
 
-  private record Update(double learningRate, @Nullable Double gradNorm, boolean skipped) {}
+  private record Update(double learningRate, @Nullable Double gradNorm) {}
 
   private Update update(int steps, double lossSum, double gradientFactor) {
     boolean usable = strategy.unscaleGradients();
@@ -232,7 +232,7 @@ public final class Trainer {
     }
     // A skipped step counts, so that data and schedule go on alike on all ranks.
     stepsDone++;
-    return new Update(learningRate, gradNorm, !usable);
+    return new Update(learningRate, gradNorm);
   }
 
   private void scaleGradients(double factor) {

@@ -30,6 +30,9 @@ public final class Tabular extends Block {
   public sealed interface Columns {
     /** Number of columns. */
     int count();
+
+    /** Trained parameters of the layers that take the columns in. */
+    long parameters();
   }
 
   /**
@@ -37,7 +40,12 @@ public final class Tabular extends Block {
    *
    * @param count at least 1
    */
-  public record Numbers(int count) implements Columns {}
+  public record Numbers(int count) implements Columns {
+    @Override
+    public long parameters() {
+      return 2L * count;
+    }
+  }
 
   /**
    * Columns of categories.
@@ -53,6 +61,11 @@ public final class Tabular extends Block {
     @Override
     public int count() {
       return sizes.size();
+    }
+
+    @Override
+    public long parameters() {
+      return sizes.stream().mapToLong(size -> (long) size * widthOf(size)).sum();
     }
 
     int widthOf(int size) {

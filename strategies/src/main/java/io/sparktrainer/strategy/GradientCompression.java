@@ -73,13 +73,6 @@ public sealed interface GradientCompression {
       return "powersgd";
     }
 
-    /** Columns of the factors of a matrix [rows, columns]; 0 if it is sent whole. */
-    public int factorRank(long rows, long columns) {
-      int most = (int) Math.min(rank, Math.min(rows, columns));
-      boolean pays = (rows + columns) * most * minCompressionRate < rows * columns;
-      return pays ? most : 0;
-    }
-
     /** PyTorch's defaults: rank 1 from iteration 1000, rate 2, error feedback and warm start. */
     public static Builder builder() {
       return new Builder();

@@ -5,7 +5,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Element types of {@code fsdp} beside that of the shards, which stay in the model's own type and
- * which the optimizer updates.
+ * which the optimizer updates. Batch normalisation keeps the model's own types, for parameters and
+ * statistics, as in PyTorch.
  *
  * @param paramDtype type that parameters are gathered in, and floating-point inputs of a unit are
  *     cast to; null for the model's own type

@@ -11,6 +11,21 @@ import org.bytedeco.pytorch.global.torch_cuda;
  * build without profile {@code gpu} does not have at run time.
  */
 public final class CudaTorch {
+  /** What libtorch's libraries for CUDA are linked with. */
+  private static final String[] LIBRARIES = {
+    "libcudart.so.13",
+    "libcublas.so.13",
+    "libcublasLt.so.13",
+    "libcudnn.so.9",
+    "libcufft.so.12",
+    "libcufile.so.0",
+    "libcupti.so.13",
+    "libcurand.so.10",
+    "libcusolver.so.12",
+    "libcusparse.so.12",
+    "libnccl.so.2"
+  };
+
   private CudaTorch() {}
 
   /**
@@ -23,13 +38,13 @@ public final class CudaTorch {
   public static void load() {
     NativeLibraries.load();
     CudaDevices.requireUsable();
-    CudaLibraries.load(
-        () -> torch_cuda.class,
-        "libtorch for CUDA",
-        "libcudart.so.13",
-        "libcublas.so.13",
-        "libcudnn.so.9",
-        "libnccl.so.2");
+    CudaLibraries.load(() -> torch_cuda.class, "libtorch for CUDA", LIBRARIES);
+    if (torch_cuda.device_count() < 1) {
+      throw new NativeLibraryException(
+          "Cannot use CUDA devices: expected libtorch to find the %d that the driver lists, got none. Check that driver and CUDA libraries belong together (nvidia-smi shows the driver's CUDA version)."
+              .formatted(CudaDevices.list().size()),
+          null);
+    }
   }
 
   /** The most bytes that tensors on {@code device} have taken at a time, in this process. */

@@ -2,6 +2,8 @@ package io.sparktrainer.devicecheck;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.sparktrainer.comm.Communicator;
+import io.sparktrainer.comm.DeviceCommunicator;
 import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.devicecheck.Workload.Size;
 import io.sparktrainer.strategy.ComputeOptions;
@@ -92,7 +94,7 @@ final class StepTimes {
     ComputeOptions options = ComputeOptions.builder().device(device).precision(precision).build();
     int steps = size == Size.FULL && device.isCuda() ? 50 : 3;
     try (Session session =
-        new Session(workload, size, new StrategySpec.None(0), options, new LocalCommunicator())) {
+        new Session(workload, size, new StrategySpec.None(0), options, group())) {
       for (int i = 0; i < steps / 3 + 1; i++) {
         session.step();
       }
@@ -104,6 +106,12 @@ final class StepTimes {
       waitForDevice();
       return (System.nanoTime() - start) / 1e6 / steps;
     }
+  }
+
+  private Communicator group() {
+    return device.isCuda()
+        ? new DeviceCommunicator(new LocalCommunicator(), new LocalCommunicator(device))
+        : new LocalCommunicator();
   }
 
   private void waitForDevice() {

@@ -2,18 +2,14 @@ package io.sparktrainer.parity;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.comm.testing.RankThreads;
-import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.testing.Golden;
 import io.sparktrainer.testing.Values;
-import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.DynamicTest;
@@ -36,32 +32,6 @@ class TestGoldenParity {
     return Golden.cases().stream()
         .map(GoldenCase::read)
         .map(golden -> DynamicTest.dynamicTest(golden.name(), () -> compare(golden)));
-  }
-
-  /** PyTorch has no data parallelism on the CPU: replicas that share a batch equal one process. */
-  @TestFactory
-  Stream<DynamicTest> replicas() {
-    return Golden.cases().stream()
-        .map(GoldenCase::read)
-        .filter(golden -> golden.strategy().path("name").asText().equals("none"))
-        .flatMap(
-            golden ->
-                IntStream.of(2, 3)
-                    .mapToObj(
-                        count ->
-                            DynamicTest.dynamicTest(
-                                golden.name() + " with %d replicas".formatted(count),
-                                () -> compareReplicas(golden, count))));
-  }
-
-  private static void compareReplicas(GoldenCase golden, int count) throws IOException {
-    try (var alone = new LocalCommunicator()) {
-      GoldenRun.Result result =
-          new GoldenRun(golden, StrategySpec.Dp.onCpu(count), Device.CPU).run(alone);
-      Deviations deviations = deviations(golden, List.of(result));
-      System.out.println(golden + " with " + count + " replicas: " + deviations);
-      deviations.check(golden);
-    }
   }
 
   private static void compare(GoldenCase golden) throws IOException {

@@ -86,7 +86,6 @@ final class PlanCommand implements Callable<Integer> {
     }
     PrintWriter out = spec.commandLine().getOut();
     out.print(text);
-    plan.assumptions().forEach(assumption -> out.println("Assumed: " + assumption + "."));
     out.flush();
     return 0;
   }

@@ -114,66 +114,6 @@ class TestSparkTrain {
   }
 
   @Test
-  void planSaysWhatItAssumes(@TempDir Path folder) throws Exception {
-    Path file =
-        Files.writeString(
-            folder.resolve("train.yaml"),
-            """
-            device: {parallel: {strategy: auto, workers: 2}}
-            data: {features: [x], shape: [8], label: y}
-            model: {type: mlp, hidden: [16]}
-            loss: cross_entropy
-            """);
-
-    assertThat(run("plan", "--config", file.toString(), "--memory", "2GiB")).isZero();
-    assertThat(out.toString())
-        .endsWith(
-            "Assumed: 2 classes, because model.outputs is not set and the labels are not counted.\n");
-
-    out.getBuffer().setLength(0);
-    assertThat(
-            run(
-                "plan",
-                "--config",
-                file.toString(),
-                "--memory",
-                "2GiB",
-                "--set",
-                "model.outputs=3"))
-        .isZero();
-    assertThat(out.toString()).doesNotContain("Assumed");
-  }
-
-  @Test
-  void planCountsCheckpointedActivations(@TempDir Path folder) throws Exception {
-    Path file =
-        Files.writeString(
-            folder.resolve("train.yaml"),
-            """
-            device: {parallel: {strategy: auto, workers: 8}}
-            data: {features: [tokens], label: next}
-            model: {type: gpt, vocab: 128000, context: 8192, width: 8192, heads: 64, layers: 84}
-            training: {batch_size: 1}
-            """);
-
-    assertThat(run("plan", "--config", file.toString(), "--memory", "1GiB")).isZero();
-    assertThat(out.toString()).contains("activations  344.81 GiB (estimated");
-
-    out.getBuffer().setLength(0);
-    assertThat(
-            run(
-                "plan",
-                "--config",
-                file.toString(),
-                "--memory",
-                "1GiB",
-                "--set",
-                "device.activation_checkpointing=blocks"))
-        .isZero();
-    assertThat(out.toString()).contains("activations  33.81 GiB (estimated");
-  }
-
-  @Test
   void memoryIsASize() {
     assertThat(PlanCommand.bytes("1.5GiB")).isEqualTo(3L << 29);
     assertThat(PlanCommand.bytes("24 MiB")).isEqualTo(24L << 20);

@@ -165,46 +165,6 @@ class TestConfigMistakes {
   }
 
   @Test
-  void optionsOfAStrategyThatExcludeEachOtherAreRefused() {
-    assertThatThrownBy(() -> parallel("{strategy: fsdp, workers: 4, fsdp: {shard_group_size: 2}}"))
-        .hasMessageContaining(
-            "Cannot use shard_group_size 2 with FULL_SHARD: expected HYBRID_SHARD.");
-    assertThatThrownBy(
-            () ->
-                parallel(
-                    "{strategy: fsdp, workers: 4, fsdp: {sharding_strategy: NO_SHARD, cpu_offload: true}}"))
-        .hasMessageContaining("Cannot use cpu_offload with NO_SHARD");
-    assertThatThrownBy(
-            () ->
-                parallel(
-                    "{strategy: ddp, workers: 2, ddp: {sync_batch_norm: true, uneven_inputs: divide_by_world}}"))
-        .hasMessageContaining("Cannot use sync_batch_norm with uneven_inputs divide_by_world");
-  }
-
-  @Test
-  void aShardGroupThatDoesNotDivideTheWorkersIsRefused() {
-    assertThatThrownBy(
-            () ->
-                parallel(
-                    "{strategy: fsdp, workers: 6, fsdp: {sharding_strategy: HYBRID_SHARD, shard_group_size: 4}}"))
-        .isInstanceOf(ConfigException.class)
-        .hasMessageContaining(
-            "Cannot use shard_group_size 4 with 6 workers: expected a divisor of the number of workers.");
-  }
-
-  @Test
-  void dpOnSeveralHostsIsRefusedAndPointedToDdp() {
-    assertThatThrownBy(() -> parallel("{strategy: dp, replicas: 2, workers: 2}"))
-        .isInstanceOf(ConfigException.class)
-        .hasMessageContaining(
-            "expected 1 with strategy dp, whose replicas are threads of one rank. Set replicas, or use strategy ddp for several processes.");
-  }
-
-  private static void parallel(String keys) {
-    TrainerConfig unused = TrainerConfig.parse(MINIMAL + "device: {parallel: " + keys + "}\n");
-  }
-
-  @Test
   void aBrokenTextNamesTheLine() {
     assertThatThrownBy(() -> TrainerConfig.parse("data: {features: [x\nmodel: mlp\n"))
         .isInstanceOf(ConfigException.class)

@@ -83,8 +83,7 @@ class TestMetricsOverTheWire {
   }
 
   private static MetricRecord step(int rank, int step) {
-    return new MetricRecord.Step(
-        rank, new StepMetrics(0, step, 100, 0.5, 1e-3, null, 16, 0.25, false));
+    return new MetricRecord.Step(rank, new StepMetrics(0, step, 100, 0.5, 1e-3, null, 16, 0.25));
   }
 
   private static MetricRecord epoch() {

@@ -63,8 +63,10 @@ final class PowerSgdExchange extends BucketExchange {
     long[] shape = Tensors.shape(parameter);
     long rows = shape.length < 2 ? 0 : shape[0];
     long columns = rows == 0 ? 0 : parameter.numel() / rows;
+    int rank = (int) Math.min(options.rank(), Math.min(rows, columns));
+    boolean pays = (rows + columns) * rank * options.minCompressionRate() < rows * columns;
     boolean precise = DType.of(parameter).bytes() >= DType.FLOAT32.bytes();
-    return new Matrix(name, rows, columns, precise ? options.factorRank(rows, columns) : 0);
+    return new Matrix(name, rows, columns, pays && precise ? rank : 0);
   }
 
   @Override

@@ -2,6 +2,7 @@ package io.sparktrainer.strategy.fsdp;
 
 import io.sparktrainer.comm.CollectiveCounts;
 import io.sparktrainer.comm.Communicator;
+import io.sparktrainer.nn.BatchNorm;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.strategy.CoalescedBroadcast;
 import io.sparktrainer.strategy.ComputeOptions;
@@ -15,9 +16,12 @@ import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -89,17 +93,26 @@ public final class FsdpStrategy extends ReplicaStrategy {
     this.clipping = new ShardedClipping(flats, groups.gather(), device);
   }
 
-  /** Casts floating-point buffers where the options say so; returns the types they had. */
+  /**
+   * Casts floating-point buffers where the options say so, but for those of batch normalisation,
+   * whose parameters keep their type as well; returns the types they had.
+   */
   private Map<String, DType> castBuffers() {
     Map<String, DType> before = new LinkedHashMap<>();
     DType wanted = options.mixedPrecision().bufferDtype();
+    Set<Tensor> batchNorm = Collections.newSetFromMap(new IdentityHashMap<>());
+    for (Block block : model().blocks().values()) {
+      if (block instanceof BatchNorm) {
+        batchNorm.addAll(block.buffers().values());
+      }
+    }
     model()
         .buffers()
         .forEach(
             (name, buffer) -> {
               DType own = DType.of(buffer);
               before.put(name, own);
-              if (wanted != null && own.isFloatingPoint()) {
+              if (wanted != null && own.isFloatingPoint() && !batchNorm.contains(buffer)) {
                 try (var scope = NativeScope.open()) {
                   buffer.set_data(buffer.to(wanted.scalarType()));
                 }

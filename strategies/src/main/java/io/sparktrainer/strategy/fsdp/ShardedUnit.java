@@ -1,19 +1,27 @@
 package io.sparktrainer.strategy.fsdp;
 
+import io.sparktrainer.nn.BatchNorm;
+import io.sparktrainer.nn.Block;
 import io.sparktrainer.strategy.FsdpOptions;
+import io.sparktrainer.strategy.MixedPrecision;
 import io.sparktrainer.torch.DType;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.bytedeco.pytorch.Tensor;
 
 /**
  * A block whose parameters are gathered and freed together: one flat parameter per element type,
- * and per trainability so that frozen ones cost no gradient memory.
+ * per trainability so that frozen ones cost no gradient memory, and for batch normalisation, which
+ * keeps the model's own type: its kernels want parameters and statistics of one type, and sums over
+ * a batch lose too much in 16 bits.
  */
 final class ShardedUnit implements AutoCloseable {
-  private record Kind(DType dtype, boolean trainable) {}
+  private record Kind(DType dtype, boolean trainable, boolean batchNorm) {}
 
   private final UnitPlan plan;
   private final List<FlatParameter> flats = new ArrayList<>();
@@ -21,16 +29,31 @@ final class ShardedUnit implements AutoCloseable {
   /** Cuts the unit's parameters into shards; all ranks call it together. */
   ShardedUnit(UnitPlan plan, FsdpOptions options, ShardGroups groups, BufferPool pool) {
     this.plan = plan;
+    Set<Tensor> batchNorm = batchNormParameters(plan.block());
     Map<Kind, Map<String, Tensor>> kinds = new LinkedHashMap<>();
     plan.parameters()
         .forEach(
             (name, tensor) ->
                 kinds
                     .computeIfAbsent(
-                        new Kind(DType.of(tensor), tensor.requires_grad()),
+                        new Kind(
+                            DType.of(tensor), tensor.requires_grad(), batchNorm.contains(tensor)),
                         kind -> new LinkedHashMap<>())
                     .put(name, tensor));
-    kinds.values().forEach(members -> flats.add(new FlatParameter(members, options, groups, pool)));
+    FsdpOptions full = options.withMixedPrecision(MixedPrecision.NONE);
+    kinds.forEach(
+        (kind, members) ->
+            flats.add(new FlatParameter(members, kind.batchNorm() ? full : options, groups, pool)));
+  }
+
+  private static Set<Tensor> batchNormParameters(Block block) {
+    Set<Tensor> parameters = Collections.newSetFromMap(new IdentityHashMap<>());
+    for (Block each : block.blocks().values()) {
+      if (each instanceof BatchNorm) {
+        parameters.addAll(each.ownParameters().values());
+      }
+    }
+    return parameters;
   }
 
   UnitPlan plan() {

@@ -8,7 +8,6 @@ import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.ProcessMemory;
-import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
@@ -74,36 +73,8 @@ public final class ActivationProbe {
    */
   public static long estimate(
       ModelOutline model, long matrixPositions, long kernelPositions, int bytesPerValue) {
-    return Math.multiplyExact(
-        values(model.parameters(), matrixPositions, kernelPositions), bytesPerValue);
-  }
-
-  /**
-   * The same for a model of which some blocks are checkpointed: of each, only what its first matrix
-   * reads in is kept, and the one that backward is in holds all.
-   *
-   * @param model described with the checkpointed blocks as its inner units
-   */
-  public static long estimateCheckpointed(
-      ModelOutline model, long matrixPositions, long kernelPositions, int bytesPerValue) {
     long values = 0;
-    long largest = 0;
-    for (UnitOutline unit : model.units()) {
-      long all = values(unit.parameters(), matrixPositions, kernelPositions);
-      if (unit.name().isEmpty()) {
-        values = Math.addExact(values, all);
-      } else {
-        values = Math.addExact(values, inputs(unit, matrixPositions, kernelPositions));
-        largest = Math.max(largest, all);
-      }
-    }
-    return Math.multiplyExact(Math.addExact(values, largest), bytesPerValue);
-  }
-
-  private static long values(
-      List<ParameterOutline> parameters, long matrixPositions, long kernelPositions) {
-    long values = 0;
-    for (ParameterOutline parameter : parameters) {
+    for (ParameterOutline parameter : model.parameters()) {
       int axes = parameter.shape().size();
       if (axes > 1) {
         long outAndIn = parameter.shape().get(0) + parameter.shape().get(1);
@@ -111,18 +82,7 @@ public final class ActivationProbe {
         values = Math.addExact(values, Math.multiplyExact(outAndIn, positions));
       }
     }
-    return values;
-  }
-
-  private static long inputs(UnitOutline unit, long matrixPositions, long kernelPositions) {
-    for (ParameterOutline parameter : unit.parameters()) {
-      int axes = parameter.shape().size();
-      if (axes > 1) {
-        long positions = axes == 2 ? matrixPositions : kernelPositions;
-        return Math.multiplyExact(parameter.shape().get(1), positions);
-      }
-    }
-    return 0;
+    return Math.multiplyExact(values, bytesPerValue);
   }
 
   private static final class Watermark implements BlockInterceptor {

@@ -65,9 +65,8 @@ final class ReplicaCosts {
     // copied in. Accumulated gradients exist before there is anything to copy.
     boolean views = options.gradientAsBucketView() && !step.accumulates();
     long gradients = views ? transientGradients() : trainable;
-    CompressedGradients compressed = CompressedGradients.of(model, options.compression());
-    long sent = Math.round(2.0 * compressed.sentBytes() * (ranks - 1) / ranks);
-    return new Cost(memory(gradients, trainable, compressed.heldBytes()), sent);
+    long sent = Math.round(2.0 * trainable * (ranks - 1) / ranks);
+    return new Cost(memory(gradients, trainable), sent);
   }
 
   /** Two neighbours: a gradient is copied to its bucket when the next one has been made. */
@@ -81,19 +80,12 @@ final class ReplicaCosts {
   }
 
   private MemoryUse memory(long gradients, long buckets) {
-    return memory(gradients, buckets, 0);
-  }
-
-  /**
-   * @param compressed what compression holds beside the buckets
-   */
-  private MemoryUse memory(long gradients, long buckets, long compressed) {
     return new MemoryUse(
         model.parameterBytes() + model.bufferBytes(),
         gradients,
         step.statesPerParameter() * model.trainableBytes(),
         buckets,
-        casts() + compressed,
+        casts(),
         step.activations().bytes(),
         0);
   }

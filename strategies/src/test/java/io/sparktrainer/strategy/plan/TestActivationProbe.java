@@ -59,23 +59,4 @@ class TestActivationProbe {
     assertThat(ActivationProbe.estimate(outline, 100, 700, 2))
         .isEqualTo(((30 + 10) * 100 + (8 + 2) * 700) * 2);
   }
-
-  @Test
-  void estimateKeepsTheInputsOfCheckpointedBlocksAndOneBlockWhole() {
-    ModelOutline outline =
-        new ModelOutline(
-            List.of(
-                new UnitOutline("", List.of(matrix(5, 10))),
-                new UnitOutline("one", List.of(matrix(30, 10), matrix(10, 30))),
-                new UnitOutline("two", List.of(matrix(50, 10), matrix(10, 50)))),
-            0);
-
-    assertThat(ActivationProbe.estimate(outline, 100, 100, 4)).isEqualTo((15 + 80 + 120) * 100 * 4);
-    assertThat(ActivationProbe.estimateCheckpointed(outline, 100, 100, 4))
-        .isEqualTo((15 + 10 + 10 + 120) * 100 * 4);
-  }
-
-  private static ParameterOutline matrix(long out, long in) {
-    return new ParameterOutline(out + "x" + in, DType.FLOAT32, List.of(out, in), true);
-  }
 }

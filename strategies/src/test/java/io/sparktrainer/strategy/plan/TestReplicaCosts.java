@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.sparktrainer.optim.OptimizerSpec;
 import io.sparktrainer.strategy.DdpOptions;
-import io.sparktrainer.strategy.GradientCompression;
 import io.sparktrainer.strategy.Precision;
 import io.sparktrainer.torch.DType;
 import java.util.List;
@@ -75,34 +74,6 @@ class TestReplicaCosts {
     assertThat(costs(ADAM).ddp(4, DdpOptions.defaults()).sentBytesPerStep())
         .isEqualTo(2 * 4 * NUMEL * 3 / 4);
     assertThat(costs(ADAM).ddp(1, DdpOptions.defaults()).sentBytesPerStep()).isZero();
-  }
-
-  @Test
-  void compressionSendsLessAndHoldsMore() {
-    var matrix = new ParameterOutline("matrix", DType.FLOAT32, List.of(100L, 50L), true);
-    var vector = new ParameterOutline("vector", DType.FLOAT32, List.of(100L), true);
-    var small = new ParameterOutline("small", DType.FLOAT32, List.of(3L, 3L), true);
-    var half = new ParameterOutline("half", DType.BFLOAT16, List.of(10L), true);
-    ModelOutline model =
-        new ModelOutline(
-            List.of(new UnitOutline("", List.of(matrix, vector, small, half, Outlines.frozen(7)))),
-            0);
-    ReplicaCosts costs = new ReplicaCosts(model, StepOutline.of(ADAM, Activations.UNKNOWN));
-    long whole = 4 * (5000 + 100 + 9) + 2 * 10;
-    Cost plain = costs.ddp(2, DdpOptions.defaults());
-    assertThat(plain.sentBytesPerStep()).isEqualTo(whole);
-
-    for (var narrow : List.of(new GradientCompression.Bf16(), new GradientCompression.Fp16())) {
-      Cost cast = costs.ddp(2, DdpOptions.builder().compression(narrow).build());
-      assertThat(cast.sentBytesPerStep()).isEqualTo(2 * (5000 + 100 + 9) + 2 * 10);
-      assertThat(cast.memory().peak() - plain.memory().peak()).isEqualTo(2 * (5000 + 100 + 9));
-    }
-
-    var powerSgd = GradientCompression.PowerSgd.builder().rank(2).build();
-    Cost factored = costs.ddp(2, DdpOptions.builder().compression(powerSgd).build());
-    // Factors of 2 columns for the one matrix that is large enough, and its error.
-    assertThat(factored.sentBytesPerStep()).isEqualTo(4 * (2 * 150 + 100 + 9) + 2 * 10);
-    assertThat(factored.memory().peak() - plain.memory().peak()).isEqualTo(4 * (2 * 150 + 5000));
   }
 
   @Test
