@@ -1,7 +1,6 @@
 package io.sparktrainer.comm;
 
 import io.sparktrainer.torch.DType;
-import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayDeque;
@@ -289,10 +288,6 @@ public final class NcclCommunicator extends CheckedCommunicator {
     return child == null
         ? new LocalCommunicator(session.device, abortSignal(), session::abort)
         : new NcclCommunicator(session, child, rankInGroup, ranks.length, false);
-  }
-
-  Device device() {
-    return session.device;
   }
 
   /** Ends this group, the one it was split from, and all that were split from either. */

@@ -18,12 +18,16 @@ import jcuda.driver.CUresult;
 import jcuda.driver.CUuuid;
 import jcuda.driver.JCudaDriver;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The CUDA driver through JCuda: the only class that names JCuda. Using it where JCuda is not on
  * the class path throws a {@link LinkageError}.
  */
 final class CudaDriver {
+  private static final Logger LOG = LoggerFactory.getLogger(CudaDriver.class);
+
   /** CUDA 13.0, as the driver writes it. */
   private static final int NEEDED_VERSION = 13_000;
 
@@ -41,12 +45,6 @@ final class CudaDriver {
       loadAlone();
     } catch (UnsatisfiedLinkError e) {
       return missing(e);
-    } catch (IOException e) {
-      return "Cannot use CUDA devices: JCuda's library cannot be extracted to "
-          + System.getProperty("java.io.tmpdir")
-          + ": "
-          + e
-          + ".";
     }
     int[] version = new int[1];
     int result = JCudaDriver.cuDriverGetVersion(version);
@@ -70,12 +68,18 @@ final class CudaDriver {
         .formatted(CudaDevices.visibleDevices());
   }
 
-  /** JCuda extracts its library to a fixed place, without a lock. */
-  private static void loadAlone() throws IOException {
-    Path lockFile = Path.of(System.getProperty("java.io.tmpdir"), ".spark-trainer-jcuda.lock");
+  /** JCuda extracts its library to a fixed place, without a lock of its own. */
+  private static void loadAlone() {
+    Path lockFile =
+        Path.of(
+            System.getProperty("java.io.tmpdir"),
+            ".spark-trainer-jcuda-" + System.getProperty("user.name") + ".lock");
     try (var channel =
             FileChannel.open(lockFile, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
         var lock = channel.lock()) {
+      JCudaDriver.setExceptionsEnabled(false);
+    } catch (IOException e) {
+      LOG.debug("Loading JCuda without a lock", e);
       JCudaDriver.setExceptionsEnabled(false);
     }
   }

@@ -20,6 +20,8 @@ import java.util.List;
 import java.util.Map;
 import org.assertj.core.data.Offset;
 import org.bytedeco.cuda.global.cudart;
+import org.bytedeco.javacpp.Pointer;
+import org.bytedeco.javacpp.PointerPointer;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -121,6 +123,14 @@ final class NcclChecks {
       before.release();
       behind.release();
       stream.close();
+    }
+    torch.set_env("STANDIN_MALLOC_LIMIT", "100", true);
+    try (PointerPointer<Pointer> memory = new PointerPointer<>(1)) {
+      assertThat(cudart.cudaMalloc(memory, 101)).isEqualTo(cudart.cudaErrorMemoryAllocation);
+      assertThat(cudart.cudaGetErrorString(cudart.cudaGetLastError()).getString())
+          .isEqualTo("out of memory");
+      assertThat(cudart.cudaMalloc(memory, 100)).isEqualTo(cudart.cudaSuccess);
+      assertThat(cudart.cudaFree(memory.get(0))).isEqualTo(cudart.cudaSuccess);
     }
     assertThatThrownBy(() -> CudaStream.open(Device.cuda(0)))
         .isInstanceOf(IllegalArgumentException.class)

@@ -7,10 +7,8 @@ import io.sparktrainer.testing.StandIns;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeLibraryException;
 import java.nio.file.Path;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -152,11 +150,8 @@ class TestNccl {
   /** As in the default build. */
   @Test
   void withoutTheBindingsItSaysHowToBuildThem() {
-    String classPath =
-        Arrays.stream(System.getProperty("java.class.path").split(":"))
-            .filter(entry -> !entry.contains("cuda"))
-            .collect(Collectors.joining(":"));
-    ChildJvm.Result result = ChildJvm.run(classPath, Map.of(), Without.class);
+    ChildJvm.Result result =
+        ChildJvm.run(StandIns.classPathWithoutBindings(), Map.of(), Without.class);
     assertThat(result.exitCode()).as(result.output()).isZero();
     assertThat(result.output().lines().filter(line -> line.startsWith("refused: ")))
         .hasSize(2)

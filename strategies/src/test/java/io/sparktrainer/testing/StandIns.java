@@ -1,6 +1,7 @@
 package io.sparktrainer.testing;
 
 import io.sparktrainer.torch.CudaDevices;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -8,10 +9,12 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.opentest4j.TestAbortedException;
 
@@ -61,6 +64,13 @@ public final class StandIns {
   /** Lets this JVM use stand-ins as devices. */
   public static void allow() {
     System.setProperty(CudaDevices.ALLOW_STAND_INS, "true");
+  }
+
+  /** This JVM's class path as the default build has it at run time, without CUDA and JCuda. */
+  public static String classPathWithoutBindings() {
+    return Arrays.stream(System.getProperty("java.class.path").split(File.pathSeparator, -1))
+        .filter(entry -> !entry.matches(".*/j?cuda-[^/]*\\.jar"))
+        .collect(Collectors.joining(File.pathSeparator));
   }
 
   private static synchronized Path build() {

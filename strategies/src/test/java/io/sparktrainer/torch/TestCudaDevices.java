@@ -4,11 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.sparktrainer.testing.ChildJvm;
 import io.sparktrainer.testing.StandIns;
-import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -120,11 +118,8 @@ class TestCudaDevices {
   /** As in the default build, which has neither JCuda nor the bindings for CUDA. */
   @Test
   void withoutTheBindingsItSaysHowToBuildThem() {
-    String classPath =
-        Arrays.stream(System.getProperty("java.class.path").split(":"))
-            .filter(entry -> !entry.contains("cuda"))
-            .collect(Collectors.joining(":"));
-    ChildJvm.Result result = ChildJvm.run(classPath, Map.of(), Look.class, "allow");
+    ChildJvm.Result result =
+        ChildJvm.run(StandIns.classPathWithoutBindings(), Map.of(), Look.class, "allow");
     assertThat(result.exitCode()).as(result.output()).isZero();
     assertThat(result.output())
         .contains("usable: false")
