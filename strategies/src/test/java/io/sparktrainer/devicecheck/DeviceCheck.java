@@ -32,6 +32,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.LocalDate;
+import java.time.ZoneId;
 import java.util.Arrays;
 import java.util.Locale;
 import java.util.Map;
@@ -74,7 +75,7 @@ public final class DeviceCheck {
   }
 
   private void run(String... eager) {
-    report.line("# Device check, " + LocalDate.now());
+    report.line("# Device check, " + LocalDate.now(ZoneId.systemDefault()));
     report.line("");
     NativeLibraries.load();
     if (device.isCuda()) {
