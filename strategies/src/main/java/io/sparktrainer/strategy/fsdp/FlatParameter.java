@@ -242,14 +242,28 @@ final class FlatParameter implements AutoCloseable {
       gather.await();
       gather = NoCollective.INSTANCE;
     } else {
-      for (int i = 0; i < parameters.size(); i++) {
-        parameters.get(i).set_data(shardViews.get(i));
-      }
+      showShards();
     }
     if (whole != null) {
       whole.release();
     }
     state = State.SHARDED;
+  }
+
+  void showShards() {
+    for (int i = 0; i < parameters.size(); i++) {
+      parameters.get(i).set_data(shardViews.get(i));
+    }
+  }
+
+  /** Lets the model's parameters be zeros that take no memory, to find a mistake. */
+  void showStandIns() {
+    try (var scope = NativeScope.open()) {
+      DType gathered = whole == null ? dtype : whole.dtype();
+      for (int i = 0; i < parameters.size(); i++) {
+        parameters.get(i).set_data(Tensors.zeros(gathered, device).expand(shapes.get(i)));
+      }
+    }
   }
 
   /** Whether {@code tensor} is a view of the whole's memory. */
@@ -315,9 +329,7 @@ final class FlatParameter implements AutoCloseable {
   @Override
   public void close() {
     gradient.close();
-    for (int i = 0; i < parameters.size(); i++) {
-      parameters.get(i).set_data(shardViews.get(i));
-    }
+    showShards();
     if (whole != null) {
       whole.close();
     }

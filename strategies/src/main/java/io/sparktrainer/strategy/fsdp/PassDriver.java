@@ -45,6 +45,7 @@ final class PassDriver implements AutoCloseable {
   private Phase phase = Phase.IDLE;
   private boolean staysUnsharded;
   private @Nullable RuntimeException failure;
+  private @Nullable MisplacedUse search;
 
   /** Puts itself around the blocks of {@code units}, the model first. */
   PassDriver(List<ShardedUnit> units, FsdpOptions options) {
@@ -82,8 +83,28 @@ final class PassDriver implements AutoCloseable {
   }
 
   private Tensor call(ShardedUnit unit, Block block, Tensor[] inputs, Forward next) {
+    if (search != null) {
+      return search.call(unit, cast(inputs), next);
+    }
     beforeForward(unit, block);
-    return afterForward(unit, next.apply(cast(inputs)));
+    try {
+      return afterForward(unit, next.apply(cast(inputs)));
+    } catch (RuntimeException e) {
+      throw unit.isRoot() ? explained(e, unit, inputs, next) : e;
+    }
+  }
+
+  /** Errors of libtorch say nothing of units; a wrong shape may come from one that was freed. */
+  private RuntimeException explained(
+      RuntimeException failure, ShardedUnit root, Tensor[] inputs, Forward next) {
+    boolean isOfLibtorch = failure.getClass() == RuntimeException.class;
+    if (!isOfLibtorch || phase == Phase.BACKWARD) {
+      return failure;
+    }
+    MisplacedUse misplaced = new MisplacedUse(units);
+    search = misplaced;
+    String mistake = misplaced.explain(() -> misplaced.call(root, cast(inputs), next));
+    return mistake == null ? failure : new IllegalStateException(mistake, failure);
   }
 
   private void beforeForward(ShardedUnit unit, Block block) {

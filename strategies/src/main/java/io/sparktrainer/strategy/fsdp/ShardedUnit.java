@@ -95,6 +95,11 @@ final class ShardedUnit implements AutoCloseable {
     flats.forEach(FlatParameter::reshard);
   }
 
+  /** Lets the model's parameters be zeros in their own shapes, or this rank's shards. */
+  void showStandIns(boolean whole) {
+    flats.forEach(whole ? FlatParameter::showStandIns : FlatParameter::showShards);
+  }
+
   /** Whether {@code tensor} shares memory with the gathered parameters. */
   boolean owns(Tensor tensor) {
     return flats.stream().anyMatch(flat -> flat.owns(tensor));

@@ -258,7 +258,7 @@ class TestFsdpModels {
   }
 
   @Test
-  void usingAFreedParameterFailsAndDoesNotEndTheProcess() {
+  void usingAnotherUnitsParameterFailsNamingBoth() {
     RankThreads.runConnected(
         2,
         communicator -> {
@@ -266,11 +266,29 @@ class TestFsdpModels {
               new FsdpStrategy(new Outside(), communicator, FsdpOptions.defaults())) {
             assertThatThrownBy(
                     () -> Runs.forwardBackward(strategy, 0, 0, 1, 1, GradientSync.REDUCE))
-                .isInstanceOf(RuntimeException.class);
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessage(
+                    "Cannot run the model of fsdp: it uses a parameter of unit \"block\" (block.fc1.weight, block.fc1.bias, block.fc2.weight, block.fc2.bias), which is there only while that unit runs. Register the parameter with tie() in the block that uses it, so that the unit around both owns it, or choose other units.");
             assertThatThrownBy(() -> strategy.clipGradNorm(1))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageStartingWith(
                     "Cannot go on training with fsdp: expected state ready, got failed");
+          }
+        });
+  }
+
+  /** The input is too wide, which has nothing to do with units. */
+  @Test
+  void otherMistakesOfAModelStayWhatTheyAre() {
+    RankThreads.runConnected(
+        2,
+        communicator -> {
+          try (var strategy =
+                  new FsdpStrategy(new Models.Stack(2), communicator, FsdpOptions.defaults());
+              var scope = NativeScope.open()) {
+            assertThatThrownBy(() -> strategy.predict(Runs.rows(0, 0, 1, Models.IN + 1)))
+                .isExactlyInstanceOf(RuntimeException.class)
+                .hasMessageContaining("shapes cannot be multiplied (4x6 and 5x7)");
           }
         });
   }
