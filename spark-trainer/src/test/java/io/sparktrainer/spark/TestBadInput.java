@@ -5,14 +5,21 @@ import static org.apache.spark.sql.functions.lit;
 import static org.apache.spark.sql.functions.when;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.spark.barrier.StageFailedException;
 import io.sparktrainer.spark.config.DataConfig;
+import io.sparktrainer.spark.config.DeviceConfig;
+import io.sparktrainer.spark.config.DeviceResources;
+import io.sparktrainer.spark.config.DeviceType;
 import io.sparktrainer.spark.config.ModelSpec;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.testing.Frames;
 import io.sparktrainer.spark.testing.SparkTest;
+import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.torch.CudaDevices;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
@@ -101,6 +108,32 @@ class TestBadInput {
         .isInstanceOf(StageFailedException.class)
         .hasMessage(
             "Cannot start the training: expected 3 slots, one per rank, got 2 on master local[2] (0 executors of 1 per task). Use --master local[3] or fewer workers.");
+  }
+
+  @Test
+  void gpusWhereThereAreNone() {
+    assumeFalse(CudaDevices.usable(), "skipped: this machine has GPUs that can be used");
+    DeviceConfig device =
+        DeviceConfig.builder()
+            .type(DeviceType.CUDA)
+            .strategy(new StrategySpec.Ddp(2, DdpOptions.defaults()))
+            .build();
+
+    assertThatThrownBy(() -> fit(config().device(device), rows))
+        .isInstanceOf(StageFailedException.class)
+        .hasMessageContaining(
+            "Cannot start training on GPUs: expected one that it can use for each of 2 ranks, got none for 2 of them: rank 0 on host ")
+        .hasMessageContaining(" has none: " + CudaDevices.whyUnusable());
+  }
+
+  @Test
+  void resourcesOfALocalMaster() {
+    DeviceConfig device = DeviceConfig.builder().resources(new DeviceResources(1, null)).build();
+
+    assertThatThrownBy(() -> fit(config().device(device), rows))
+        .isInstanceOf(StageFailedException.class)
+        .hasMessage(
+            "Cannot start the training: expected a cluster for device.resources, got master local[2], which gives tasks no resources. Take device.resources out; each rank takes the GPU of its place.");
   }
 
   /** Spark itself would let a local master pass, and surprise whoever moves to a cluster. */

@@ -1,13 +1,19 @@
 package io.sparktrainer.spark.barrier;
 
+import io.sparktrainer.comm.CollectiveException;
 import io.sparktrainer.comm.Communicator;
+import io.sparktrainer.comm.DeviceCommunicator;
 import io.sparktrainer.comm.GlooCommunicator;
 import io.sparktrainer.comm.LocalCommunicator;
+import io.sparktrainer.comm.NcclId;
+import io.sparktrainer.comm.NcclLibrary;
+import io.sparktrainer.comm.NcclRendezvous;
 import io.sparktrainer.comm.Rendezvous;
 import io.sparktrainer.comm.StoreServer;
 import io.sparktrainer.spark.resource.Gpu;
 import io.sparktrainer.spark.resource.RankGpus;
 import io.sparktrainer.torch.Device;
+import io.sparktrainer.torch.NativeLibraryException;
 import io.sparktrainer.torch.Threads;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -138,6 +144,18 @@ public final class Rank {
    */
   public Communicator meet(Fingerprint fingerprint, long rows) {
     RankGpus gpus = lookForGpus();
+    String ncclId = null;
+    if (worldSize() > 1 && !gpus.gpus().isEmpty()) {
+      doing("loading NCCL");
+      NcclLibrary.configure(options.nccl());
+      if (number == 0) {
+        try {
+          ncclId = NcclId.create().toText();
+        } catch (NativeLibraryException | CollectiveException e) {
+          gpus = RankGpus.none(String.valueOf(e.getMessage()));
+        }
+      }
+    }
     doing("meeting the other ranks");
     StoreServer opened =
         number == 0 && worldSize() > 1 ? StoreServer.open(host(), worldSize()) : null;
@@ -157,7 +175,7 @@ public final class Rank {
             fingerprint.pack(),
             opened == null ? 0 : opened.address().getPort(),
             opened == null ? null : opened.secret(),
-            null);
+            ncclId);
     List<RankFacts> met = Meeting.hold(mine, context::allGather);
     agreement = DeviceAgreement.of(options.device(), met);
     facts = met.stream().map(agreement::applyTo).toList();
@@ -216,10 +234,6 @@ public final class Rank {
     if (worldSize() == 1 || first.secret() == null) {
       return new LocalCommunicator();
     }
-    if (!gpus().isEmpty()) {
-      throw new IllegalStateException(
-          "Cannot connect the ranks: this version has no NCCL. Use one rank on GPUs, or device.type cpu.");
-    }
     Rendezvous rendezvous =
         new Rendezvous(
             first.host(),
@@ -228,7 +242,26 @@ public final class Rank {
             number,
             worldSize(),
             options.timeoutSeconds());
+    return gpus().isEmpty() ? gloo(rendezvous) : connectGpus(first.ncclId(), rendezvous);
+  }
+
+  private Communicator gloo(Rendezvous rendezvous) {
     return GlooCommunicator.builder(rendezvous).localHost(host()).connect();
+  }
+
+  private Communicator connectGpus(@Nullable String id, Rendezvous rendezvous) {
+    if (id == null) {
+      throw new IllegalStateException("Cannot connect GPUs: rank 0 has sent no id of NCCL.");
+    }
+    Device memory = gpus().get(0).device();
+    if (!memory.isCuda()) {
+      // What stands in for a GPU has no memory but the host's.
+      return NcclRendezvous.connect(NcclId.parse(id), rendezvous, memory);
+    }
+    // Joined before NCCL is, so that a rank that is killed meanwhile can say so to the others.
+    Communicator onHost = join(gloo(rendezvous));
+    return new DeviceCommunicator(
+        onHost, NcclRendezvous.connect(NcclId.parse(id), rendezvous, memory));
   }
 
   private Communicator join(Communicator group) {

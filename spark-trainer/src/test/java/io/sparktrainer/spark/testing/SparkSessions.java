@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.extension.ExtensionContext;
@@ -28,7 +29,7 @@ public final class SparkSessions implements ParameterResolver {
         .getRoot()
         .getStore(NAMESPACE)
         .getOrComputeIfAbsent(Current.class, key -> new Current(), Current.class)
-        .session(wanted.master(), wanted.conf());
+        .session(wanted);
   }
 
   /** The JVM's one session. */
@@ -36,19 +37,20 @@ public final class SparkSessions implements ParameterResolver {
     private @Nullable SparkSession session;
     private String description = "";
 
-    synchronized SparkSession session(String master, String[] conf) {
-      String wanted = master + Arrays.toString(conf);
+    synchronized SparkSession session(SparkTest test) {
+      String wanted = test.master() + Arrays.toString(test.conf()) + test.options().getName();
       SparkSession running = session;
       if (running != null && wanted.equals(description) && !running.sparkContext().isStopped()) {
         return running;
       }
       close();
-      session = start(master, conf);
+      session = start(test);
       description = wanted;
       return session;
     }
 
-    private static SparkSession start(String master, String[] conf) {
+    private static SparkSession start(SparkTest test) {
+      String master = test.master();
       SparkSession.Builder builder =
           SparkSession.builder()
               .master(master)
@@ -61,11 +63,22 @@ public final class SparkSessions implements ParameterResolver {
       if (master.startsWith("local-cluster")) {
         executorClassPath(builder);
       }
-      for (String option : conf) {
+      for (String option : test.conf()) {
         String[] keyAndValue = option.split("=", 2);
         builder.config(keyAndValue[0], keyAndValue[1]);
       }
+      options(test).forEach(builder::config);
       return builder.getOrCreate();
+    }
+
+    private static Map<String, String> options(SparkTest test) {
+      try {
+        var constructor = test.options().getDeclaredConstructor();
+        constructor.setAccessible(true);
+        return constructor.newInstance().options();
+      } catch (ReflectiveOperationException e) {
+        throw new IllegalStateException("Cannot make " + test.options().getName() + ".", e);
+      }
     }
 
     /** Executor processes start from the folder that the build names in SPARK_HOME. */

@@ -5,6 +5,7 @@ import java.lang.annotation.Inherited;
 import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
+import java.util.Map;
 import org.junit.jupiter.api.extension.ExtendWith;
 
 /**
@@ -24,4 +25,21 @@ public @interface SparkTest {
 
   /** Options of Spark, as {@code key=value}. */
   String[] conf() default {};
+
+  /** More options, which have to be worked out. */
+  Class<? extends Options> options() default NoOptions.class;
+
+  /** Works out options of Spark; has a constructor without arguments. */
+  interface Options {
+    /** Options and values. */
+    Map<String, String> options();
+  }
+
+  /** None. */
+  final class NoOptions implements Options {
+    @Override
+    public Map<String, String> options() {
+      return Map.of();
+    }
+  }
 }
