@@ -58,16 +58,21 @@ public record FsdpOptions(
 
   /** These options with other types. */
   public FsdpOptions withMixedPrecision(MixedPrecision types) {
-    return new FsdpOptions(
-        shardingStrategy,
-        wrapPolicy,
-        shardGroupSize,
-        backwardPrefetch,
-        forwardPrefetch,
-        limitAllGathers,
-        cpuOffload,
-        accumulateSharded,
-        types);
+    return toBuilder().mixedPrecision(types).build();
+  }
+
+  /** A builder that starts from these options. */
+  public Builder toBuilder() {
+    return new Builder()
+        .shardingStrategy(shardingStrategy)
+        .wrapPolicy(wrapPolicy)
+        .shardGroupSize(shardGroupSize)
+        .backwardPrefetch(backwardPrefetch)
+        .forwardPrefetch(forwardPrefetch)
+        .limitAllGathers(limitAllGathers)
+        .cpuOffload(cpuOffload)
+        .accumulateSharded(accumulateSharded)
+        .mixedPrecision(mixedPrecision);
   }
 
   public static FsdpOptions defaults() {

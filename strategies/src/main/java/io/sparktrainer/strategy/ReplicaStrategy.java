@@ -3,6 +3,7 @@ package io.sparktrainer.strategy;
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.Loss;
+import io.sparktrainer.optim.Clipping;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Gradients;
@@ -179,6 +180,18 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
     } else {
       scaler.loadState(saved);
     }
+  }
+
+  @Override
+  public double clipGradNorm(double maxNorm) {
+    requireReady();
+    return Clipping.byNorm(trainable(), maxNorm);
+  }
+
+  @Override
+  public void clipGradValue(double limit) {
+    requireReady();
+    Clipping.byValue(trainable(), limit);
   }
 
   @Override

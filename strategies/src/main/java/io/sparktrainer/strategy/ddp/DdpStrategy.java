@@ -2,7 +2,6 @@ package io.sparktrainer.strategy.ddp;
 
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
-import io.sparktrainer.optim.Clipping;
 import io.sparktrainer.strategy.CoalescedBroadcast;
 import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.DdpOptions;
@@ -194,16 +193,6 @@ public final class DdpStrategy extends ReplicaStrategy {
     plan = null;
     guarded(
         () -> CoalescedBroadcast.run(communicator(), model().state().values(), steps.lastJoiner()));
-  }
-
-  @Override
-  public double clipGradNorm(double maxNorm) {
-    return Clipping.byNorm(trainable(), maxNorm);
-  }
-
-  @Override
-  public void clipGradValue(double limit) {
-    Clipping.byValue(trainable(), limit);
   }
 
   @Override

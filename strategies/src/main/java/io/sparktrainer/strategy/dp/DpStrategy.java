@@ -3,7 +3,6 @@ package io.sparktrainer.strategy.dp;
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.Loss;
-import io.sparktrainer.optim.Clipping;
 import io.sparktrainer.strategy.Computation;
 import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.GradientSync;
@@ -261,16 +260,6 @@ public final class DpStrategy extends ReplicaStrategy {
       sum = sum.add(values.get(i).mul(Tensors.scalar(pieces.get(i).weight())));
     }
     return sum;
-  }
-
-  @Override
-  public double clipGradNorm(double maxNorm) {
-    return Clipping.byNorm(trainable(), maxNorm);
-  }
-
-  @Override
-  public void clipGradValue(double limit) {
-    Clipping.byValue(trainable(), limit);
   }
 
   @Override

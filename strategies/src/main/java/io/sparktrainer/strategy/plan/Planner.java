@@ -182,16 +182,10 @@ public final class Planner {
   private static FsdpOptions sharding(
       FsdpOptions options, ShardingStrategy strategy, boolean cpuOffload) {
     boolean sameStrategy = options.shardingStrategy() == strategy;
-    return FsdpOptions.builder()
+    return options.toBuilder()
         .shardingStrategy(strategy)
-        .wrapPolicy(options.wrapPolicy())
         .shardGroupSize(sameStrategy ? options.shardGroupSize() : null)
-        .backwardPrefetch(options.backwardPrefetch())
-        .forwardPrefetch(options.forwardPrefetch())
-        .limitAllGathers(options.limitAllGathers())
         .cpuOffload(cpuOffload)
-        .accumulateSharded(options.accumulateSharded())
-        .mixedPrecision(options.mixedPrecision())
         .build();
   }
 }

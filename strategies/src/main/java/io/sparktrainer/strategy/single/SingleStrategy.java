@@ -2,7 +2,6 @@ package io.sparktrainer.strategy.single;
 
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.nn.Block;
-import io.sparktrainer.optim.Clipping;
 import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ReplicaStrategy;
@@ -51,15 +50,5 @@ public final class SingleStrategy extends ReplicaStrategy {
   @Override
   protected void backward(Tensor loss, GradientSync sync) {
     loss.backward();
-  }
-
-  @Override
-  public double clipGradNorm(double maxNorm) {
-    return Clipping.byNorm(trainable(), maxNorm);
-  }
-
-  @Override
-  public void clipGradValue(double limit) {
-    Clipping.byValue(trainable(), limit);
   }
 }
