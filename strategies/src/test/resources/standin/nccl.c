@@ -551,6 +551,7 @@ STANDIN_API int ncclCommDestroy(struct ncclComm *comm) {
 
 STANDIN_API int ncclCommAbort(struct ncclComm *comm) {
   note("CommAbort", comm->rank);
+  if (comm->state == IN_PROGRESS) shm_unlink(comm->name); /* not all have come, so that nobody else would */
   comm->aborted = 1;
   return SUCCESS;
 }

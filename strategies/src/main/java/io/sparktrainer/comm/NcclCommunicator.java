@@ -27,6 +27,7 @@ public final class NcclCommunicator extends CheckedCommunicator {
   private static final Logger LOG = LoggerFactory.getLogger(NcclCommunicator.class);
   private static final long PAUSE_NANOSECONDS = 20_000;
   private static final int DRAIN_SECONDS = 5;
+  private static final String LOST = "NCCL lost the group: ";
 
   private static final CollectiveHandle DONE =
       new CollectiveHandle() {
@@ -174,12 +175,13 @@ public final class NcclCommunicator extends CheckedCommunicator {
     long startNanos = System.nanoTime();
     CollectiveCall first = started.get(0).call;
     int state = group.launch(started.stream().map(Started::launch).toList());
+    String refusal = NcclGroup.isError(state) ? "NCCL did not start it: " : LOST;
     while (state == nccl.ncclInProgress || NcclGroup.isError(state)) {
       String found = null;
       if (abortSignal().reason() != null) {
         found = "the group was aborted by " + abortSignal().reason();
       } else if (NcclGroup.isError(state)) {
-        found = "NCCL did not start it: " + NcclLibrary.describe(state);
+        found = refusal + NcclLibrary.describe(state);
       } else if (Thread.currentThread().isInterrupted()) {
         found = "the thread was interrupted";
       } else if (System.nanoTime() - startNanos
@@ -211,7 +213,7 @@ public final class NcclCommunicator extends CheckedCommunicator {
     String problem = group.problem();
     if (problem != null) {
       if (abortSignal().reason() == null) {
-        session.abort("NCCL lost the group: " + problem);
+        session.abort(LOST + problem);
       }
       return;
     }
