@@ -1,6 +1,7 @@
 package io.sparktrainer.comm;
 
 import io.sparktrainer.comm.CollectiveCounts.Kind;
+import io.sparktrainer.torch.Device;
 import java.util.Map;
 import java.util.TreeMap;
 import org.bytedeco.pytorch.Tensor;
@@ -27,6 +28,13 @@ public final class DeviceCommunicator implements Communicator {
     }
     this.host = host;
     this.device = device;
+  }
+
+  /** A group of one rank that computes on {@code device}. */
+  public static Communicator alone(Device device) {
+    return device.isCuda()
+        ? new DeviceCommunicator(new LocalCommunicator(), new LocalCommunicator(device))
+        : new LocalCommunicator();
   }
 
   private Communicator groupOf(Tensor tensor) {

@@ -59,6 +59,12 @@ class TestDeviceCommunicator {
   }
 
   @Test
+  void aRankAloneHasAGroupForBothMemories() {
+    assertThat(DeviceCommunicator.alone(Device.CPU)).isInstanceOf(LocalCommunicator.class);
+    assertThat(DeviceCommunicator.alone(Device.cuda(1))).isInstanceOf(DeviceCommunicator.class);
+  }
+
+  @Test
   void groupsOfDifferentRanksAreRefused() {
     assertThatThrownBy(() -> new DeviceCommunicator(recorder("host", 0), recorder("device", 1)))
         .isInstanceOf(IllegalArgumentException.class)

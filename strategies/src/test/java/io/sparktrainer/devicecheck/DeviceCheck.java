@@ -95,14 +95,11 @@ public final class DeviceCheck {
   }
 
   private Communicator group(StrategySpec spec) {
-    if (!device.isCuda()) {
-      return new LocalCommunicator();
-    }
-    Communicator onDevice =
-        spec instanceof StrategySpec.None
-            ? new LocalCommunicator(device)
-            : NcclRendezvous.connect(NcclId.create(), 0, 1, device, PEER_SECONDS);
-    return new DeviceCommunicator(new LocalCommunicator(), onDevice);
+    return spec instanceof StrategySpec.None || !device.isCuda()
+        ? DeviceCommunicator.alone(device)
+        : new DeviceCommunicator(
+            new LocalCommunicator(),
+            NcclRendezvous.connect(NcclId.create(), 0, 1, device, PEER_SECONDS));
   }
 
   private ComputeOptions options(Precision precision) {

@@ -2,9 +2,7 @@ package io.sparktrainer.devicecheck;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.DeviceCommunicator;
-import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.devicecheck.Workload.Size;
 import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.Precision;
@@ -94,7 +92,8 @@ final class StepTimes {
     ComputeOptions options = ComputeOptions.builder().device(device).precision(precision).build();
     int steps = size == Size.FULL && device.isCuda() ? 50 : 3;
     try (Session session =
-        new Session(workload, size, new StrategySpec.None(0), options, group())) {
+        new Session(
+            workload, size, new StrategySpec.None(0), options, DeviceCommunicator.alone(device))) {
       for (int i = 0; i < steps / 3 + 1; i++) {
         session.step();
       }
@@ -106,12 +105,6 @@ final class StepTimes {
       waitForDevice();
       return (System.nanoTime() - start) / 1e6 / steps;
     }
-  }
-
-  private Communicator group() {
-    return device.isCuda()
-        ? new DeviceCommunicator(new LocalCommunicator(), new LocalCommunicator(device))
-        : new LocalCommunicator();
   }
 
   private void waitForDevice() {

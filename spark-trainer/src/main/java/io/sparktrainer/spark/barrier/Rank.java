@@ -4,7 +4,6 @@ import io.sparktrainer.comm.CollectiveException;
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.DeviceCommunicator;
 import io.sparktrainer.comm.GlooCommunicator;
-import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.comm.NcclId;
 import io.sparktrainer.comm.NcclLibrary;
 import io.sparktrainer.comm.NcclRendezvous;
@@ -232,7 +231,7 @@ public final class Rank {
 
   private Communicator connect(RankFacts first) {
     if (worldSize() == 1 || first.secret() == null) {
-      return new LocalCommunicator();
+      return DeviceCommunicator.alone(gpus().isEmpty() ? Device.CPU : gpus().get(0).device());
     }
     Rendezvous rendezvous =
         new Rendezvous(
