@@ -96,7 +96,7 @@ class TestSafetensors {
   }
 
   @Test
-  void elementsAreRowMajorWhateverTheLayout() throws IOException {
+  void report29ElementsAreRowMajorWhateverTheLayout() throws IOException {
     Tensor plain = Values.tensor(new double[] {1, 2, 3, 4, 5, 6}, 2, 3);
     Tensor image = Values.tensor(new double[] {1, 2, 3, 4, 5, 6, 7, 8}, 1, 2, 2, 2);
     Map<String, Tensor> tensors =

@@ -238,7 +238,7 @@ class TestGlooFailures {
   }
 
   @Test
-  void verifiedRanksNameTheDifferenceAndGoOn() {
+  void findDVerifiedRanksNameTheDifferenceAndGoOn() {
     RankThreads.runConnected(
         3,
         TestGlooFailures::verified,

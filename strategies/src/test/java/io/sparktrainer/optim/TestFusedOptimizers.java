@@ -67,7 +67,7 @@ class TestFusedOptimizers {
 
   @ParameterizedTest
   @MethodSource("specs")
-  void handlesParametersThatAreNotRowMajor(OptimizerSpec spec) {
+  void report29HandlesParametersThatAreNotRowMajor(OptimizerSpec spec) {
     UnaryOperator<Tensor> same = UnaryOperator.identity();
     compare(spec, DType.FLOAT64, TestFusedOptimizers::channelsLast, same, 1e-12, 2, 3, 4, 5);
     compare(spec, DType.FLOAT64, same, TestFusedOptimizers::channelsLast, 1e-12, 2, 3, 4, 5);

@@ -120,7 +120,7 @@ class TestDdpStrategy {
   }
 
   @Test
-  void aParameterWithoutGradientFailsTheSameBackwardOnEveryRankByName() {
+  void findCAParameterWithoutGradientFailsTheSameBackwardOnEveryRankByName() {
     assertFailsOnEveryRank(
         2,
         communicator -> {
@@ -176,7 +176,7 @@ class TestDdpStrategy {
   }
 
   @Test
-  void differentModelsFailAtConstructionOnAllRanksNamingTheFirstDifference() {
+  void findEDifferentModelsFailAtConstructionOnAllRanksNamingTheFirstDifference() {
     assertFailsOnEveryRank(
         3,
         communicator -> {

@@ -242,7 +242,7 @@ class TestReports {
 
   /** Two backward passes from one forward pass: both are in the mean (PyTorch: the first only). */
   @Test
-  void aSecondBackwardFromOneForwardIsReducedToo() {
+  void findBASecondBackwardFromOneForwardIsReducedToo() {
     Loss twice =
         (output, target) -> {
           Tensor loss = Losses.CROSS_ENTROPY.of(output, target);
@@ -272,7 +272,7 @@ class TestReports {
   }
 
   @Test
-  void gradientsKeepTheMemoryLayoutOfTheirParameter() {
+  void report29GradientsKeepTheMemoryLayoutOfTheirParameter() {
     for (boolean asView : new boolean[] {false, true}) {
       DdpOptions options = DdpOptions.builder().gradientAsBucketView(asView).build();
       RankThreads.runConnected(

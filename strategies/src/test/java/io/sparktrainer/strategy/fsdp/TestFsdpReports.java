@@ -400,4 +400,19 @@ class TestFsdpReports {
           }
         });
   }
+
+  /** Found beside the reports: PyTorch's full state with offload crashes on the CPU. */
+  @Test
+  void findFAFullStateWithOffloadOnTheCpu() {
+    Runs.Recipe recipe = Runs.Recipe.adamW(2);
+    Runs.Outcome expected = Runs.alone(() -> new Models.Stack(2), 2, recipe);
+    List<List<Runs.Outcome>> offloaded =
+        Runs.sharded(
+            2,
+            () -> new Models.Stack(2),
+            List.of(FsdpOptions.builder().cpuOffload(true).build()),
+            recipe);
+    Runs.assertClose(offloaded.get(0).get(0).state(), expected.state(), 2e-5);
+    assertThat(offloaded.get(0).get(1).state()).isEmpty();
+  }
 }
