@@ -1,6 +1,9 @@
 package io.sparktrainer.data;
 
-/** Where a reader is, for messages: the source partition and the row in it, both from 0. */
+/**
+ * Where a reader is, for messages: the source partition and the row in it, both from 0, and the
+ * file that is being read, if there is one.
+ */
 final class RowPlace {
   final int partition;
   long row;
@@ -11,6 +14,8 @@ final class RowPlace {
 
   @Override
   public String toString() {
-    return "row %d of partition %d".formatted(row, partition);
+    String file = CatalystFile.current();
+    return "row %d of partition %d%s"
+        .formatted(row, partition, file.isEmpty() ? "" : ", file " + file);
   }
 }

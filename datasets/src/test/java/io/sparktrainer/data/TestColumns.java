@@ -275,7 +275,9 @@ class TestColumns {
           .hasMessageContaining(
               "Cannot use column 'w' as weight: expected a finite number of at least 0, got "
                   + weight.replace("'", "")
-                  + " in row 1 of partition 0.");
+                  + " in row 1 of partition 0, file file:")
+          .hasMessageContaining(folder.resolve("weight" + weight.length()).toString())
+          .hasMessageEndingWith(".parquet. Filter such rows, or compute other weights.");
     }
   }
 }

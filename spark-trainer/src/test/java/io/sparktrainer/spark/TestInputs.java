@@ -8,8 +8,12 @@ import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.Linear;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.testing.SparkTest;
+import java.awt.image.BufferedImage;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import javax.imageio.ImageIO;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -199,6 +203,41 @@ class TestInputs {
     assertThatThrownBy(() -> new SparkTrainer(plain).fit(train, test.drop("city")))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageContaining("In the validation DataFrame: Cannot read column 'city'");
+  }
+
+  /** Dark and bright pictures of several sizes, one folder per class. */
+  @Test
+  void aFolderOfImagesReachesAConvolution(SparkSession spark) throws IOException {
+    for (int i = 0; i < 24; i++) {
+      Path bin =
+          Files.createDirectories(folder.resolve(i % 2 == 0 ? "images/dark" : "images/light"));
+      BufferedImage picture = new BufferedImage(9 + i % 3, 12, BufferedImage.TYPE_INT_RGB);
+      int level = i % 2 == 0 ? 20 + i : 220 - i;
+      for (int at = 0; at < picture.getWidth() * 12; at++) {
+        picture.setRGB(at / 12, at % 12, (level + at % 9) * 0x010101);
+      }
+      assertThat(ImageIO.write(picture, "png", bin.resolve(i + ".png").toFile())).isTrue();
+    }
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            data: {source: images, path: %s, features: [image], label: label,
+                   images: {height: 10, width: 8}, validation: 0.25}
+            model: {type: cnn, filters: 2}
+            optimizer: {type: adam, lr: 0.02}
+            training: {epochs: 6, batch_size: 6, seed: 1}
+            metrics: {console: false}
+            output: %s
+            """
+                .formatted(folder.resolve("images"), folder.resolve("run")));
+    TrainingResult result = new SparkTrainer(config).fit(spark);
+
+    assertThat(result.lastEpoch().loss()).isLessThan(0.5 * result.epochs().get(0).loss());
+    Files.write(folder.resolve("images/dark/broken.png"), new byte[] {1, 2, 3});
+    assertThatThrownBy(() -> new SparkTrainer(config).fit(spark))
+        .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageContaining("Cannot decode column 'image': expected an image, got 3 bytes in row")
+        .hasMessageContaining("images/dark/broken.png");
   }
 
   /** Uses numbers and categories by their places. */

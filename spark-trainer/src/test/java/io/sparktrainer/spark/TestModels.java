@@ -3,6 +3,7 @@ package io.sparktrainer.spark;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.sparktrainer.data.ElementType;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.optim.OptimizerSpec;
 import io.sparktrainer.spark.config.ModelSpec;
@@ -11,6 +12,7 @@ import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.List;
+import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -35,6 +37,26 @@ class TestModels {
       double made = model.parameters().values().stream().mapToLong(Tensor::numel).sum();
 
       assertThat(Models.parameters(spec, IMAGES)).hasValue(made);
+    }
+  }
+
+  @Test
+  void theNumberOfParametersOfATabularModelIsKnownToo() {
+    ModelShape table =
+        new ModelShape(
+            List.of(
+                new ModelShape.Input("numbers", List.of(3L), ElementType.FLOAT32, List.of()),
+                new ModelShape.Input(
+                    "categories", List.of(2L), ElementType.INT64, List.of(7, 300))),
+            4);
+    for (Integer width : new Integer[] {null, 5}) {
+      ModelSpec spec = new ModelSpec.Tabular(List.of(9), Map.of(), width, 0, null);
+      try (var scope = NativeScope.open();
+          Block model = Models.create(spec, table, 1)) {
+        double made = model.parameters().values().stream().mapToLong(Tensor::numel).sum();
+
+        assertThat(Models.parameters(spec, table)).hasValue(made);
+      }
     }
   }
 

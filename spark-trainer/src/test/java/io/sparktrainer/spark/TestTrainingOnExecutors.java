@@ -42,6 +42,36 @@ class TestTrainingOnExecutors {
     assertThat(ranks).extracting(TrainingResult.Participant::threads).containsOnly(1);
   }
 
+  /** Rows of 5 MB per rank with room for 1 MB, two inputs, a weight and a second DataFrame. */
+  @Test
+  void spilledRowsOfSeveralInputsTrainInOtherProcesses(SparkSession spark) {
+    String columns =
+        "transform(sequence(1, 64), i -> float(sin(id * i))) AS numbers, int(id % 7) AS kind, "
+            + "int(id % 7 < 3) AS label, double(1 + id % 2) AS w";
+    TrainerConfig config =
+        TrainerConfig.parse(
+            """
+            device: {parallel: {strategy: ddp, workers: 2, ddp: {uneven_inputs: divide_by_active}}}
+            data: {inputs: {numbers: [numbers], categories: [kind]}, label: label, weight: w,
+                   memory_budget_mb: 1, balance: join}
+            model: {type: tabular, hidden: [8]}
+            optimizer: {type: adam, lr: 0.01}
+            training: {epochs: 2, batch_size: 256}
+            metrics: {console: false}
+            """,
+            "output=" + folder);
+    TrainingResult result =
+        new SparkTrainer(config)
+            .fit(
+                spark.range(0, 40_000, 1, 3).selectExpr(columns.split(", (?=int|double)")),
+                spark.range(0, 500, 1, 2).selectExpr(columns.split(", (?=int|double)")));
+
+    assertThat(result.lastEpoch().rows()).isEqualTo(40_000);
+    assertThat(result.lastEpoch().evalAccuracy()).isEqualTo(1);
+    // three partitions for two ranks: one has two thirds of the rows
+    assertThat(result.stepsPerEpoch()).isEqualTo((2 * 40_000 / 3 + 255) / 256);
+  }
+
   @Test
   void aKilledExecutorIsNamedQuicklyAndTheNextTrainingRuns(SparkSession spark) throws Exception {
     CompletableFuture<Long> lostNanos = new CompletableFuture<>();

@@ -58,7 +58,8 @@ class ITCommandLine {
     try (var script = train("local[2]", "--set", "training.epochs=3")) {
       assertThat(script.exitCode(SECONDS)).as(script.output()).isZero();
       assertThat(script.output())
-          .contains("strategy ddp, 2 ranks, ")
+          .contains(
+              "strategy ddp, 2 ranks, 180 training rows, 20 test rows, 12 steps per epoch, 36 steps in all, run folder ")
           .contains("epoch 1/3")
           .contains("epoch  train loss  train acc  test loss   test acc   samples/s   seconds")
           .contains("model    " + folder.resolve("run/model.safetensors"))
