@@ -11,8 +11,13 @@ import io.sparktrainer.spark.testing.SparkTest;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerJobStart;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -64,6 +69,52 @@ class TestRankFailures {
         .hasMessageContaining("cancelled");
     assertThat(spark.range(0, 100, 1, 2).count()).isEqualTo(100);
     assertThat(Duration.between(cancelled, Instant.now())).isLessThan(Duration.ofSeconds(20));
+  }
+
+  /** Spark counts busy slots as there, and then waits without a word. */
+  @Test
+  void aTrainingWaitsForSlotsThatAnotherJobTook(SparkSession spark) throws Exception {
+    CompletableFuture<Void> holder =
+        CompletableFuture.runAsync(
+            () ->
+                JavaSparkContext.fromSparkContext(spark.sparkContext())
+                    .parallelize(List.of(1), 1)
+                    .foreach(row -> Held.hold()));
+    assertThat(Held.HOLDING.await(60, TimeUnit.SECONDS)).isTrue();
+    CompletableFuture<Void> submitted = new CompletableFuture<>();
+    SparkListener listener =
+        new SparkListener() {
+          @Override
+          public void onJobStart(SparkListenerJobStart start) {
+            String description = start.properties().getProperty("spark.job.description");
+            if (description != null && description.startsWith("spark-trainer: ")) {
+              submitted.complete(null);
+            }
+          }
+        };
+    spark.sparkContext().addSparkListener(listener);
+
+    CompletableFuture<TrainingResult> training =
+        CompletableFuture.supplyAsync(
+            () -> new SparkTrainer(Configs.ddp(2, folder).build()).fit(Frames.halves(spark, 200)));
+    submitted.get(60, TimeUnit.SECONDS);
+    assertThat(training).isNotDone();
+    Held.RELEASED.countDown();
+
+    assertThat(training.get(100, TimeUnit.SECONDS).epochs()).hasSize(3);
+    holder.get(10, TimeUnit.SECONDS);
+    spark.sparkContext().removeSparkListener(listener);
+  }
+
+  /** A task that keeps its slot. */
+  private static final class Held {
+    static final CountDownLatch HOLDING = new CountDownLatch(1);
+    static final CountDownLatch RELEASED = new CountDownLatch(1);
+
+    static void hold() throws InterruptedException {
+      HOLDING.countDown();
+      RELEASED.await();
+    }
   }
 
   private void fit(SparkSession spark, Class<?> model) {

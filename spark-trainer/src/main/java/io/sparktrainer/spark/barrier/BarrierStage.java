@@ -3,10 +3,14 @@ package io.sparktrainer.spark.barrier;
 import java.util.Arrays;
 import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.resource.ResourceProfile;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.reflect.ClassTag$;
 
 /** Runs one program on all ranks at once, as the barrier stage of one job. */
@@ -15,6 +19,9 @@ public final class BarrierStage {
   private static final String INTERRUPT_PROPERTY = "spark.job.interruptOnCancel";
   private static final String DESCRIPTION_PROPERTY = "spark.job.description";
   private static final int LISTENER_WAIT_SECONDS = 10;
+  private static final int NOTICE_SECONDS = 10;
+
+  private static final Logger LOG = LoggerFactory.getLogger(BarrierStage.class);
 
   private BarrierStage() {}
 
@@ -49,10 +56,10 @@ public final class BarrierStage {
     if (profile != null) {
       ranks = ranks.withResources(profile);
     }
-    return collect(spark, ranks, options.description());
+    return collect(spark, ranks, options);
   }
 
-  private static List<String> collect(SparkContext spark, RDD<String> ranks, String description) {
+  private static List<String> collect(SparkContext spark, RDD<String> ranks, StageOptions options) {
     String runId = UUID.randomUUID().toString();
     FailureListener listener = new FailureListener(runId);
     spark.addSparkListener(listener);
@@ -61,17 +68,34 @@ public final class BarrierStage {
     spark.setLocalProperty(RUN_PROPERTY, runId);
     // Without it, ranks that outlive a failed one are only flagged and keep their slots.
     spark.setLocalProperty(INTERRUPT_PROPERTY, "true");
-    spark.setLocalProperty(DESCRIPTION_PROPERTY, description);
+    spark.setLocalProperty(DESCRIPTION_PROPERTY, options.description());
+    CompletableFuture<Void> notice = noticeWaiting(listener, options);
     try {
       return Arrays.asList((String[]) ranks.collect());
     } catch (Exception e) {
       throw failure(listener, e);
     } finally {
+      notice.cancel(false);
       spark.setLocalProperty(RUN_PROPERTY, null);
       spark.setLocalProperty(INTERRUPT_PROPERTY, interrupt);
       spark.setLocalProperty(DESCRIPTION_PROPERTY, before);
       spark.removeSparkListener(listener);
     }
+  }
+
+  /** Spark says nothing while other jobs keep the slots that were counted. */
+  private static CompletableFuture<Void> noticeWaiting(
+      FailureListener listener, StageOptions options) {
+    return CompletableFuture.runAsync(
+        () -> {
+          if (!listener.hasStarted()) {
+            LOG.warn(
+                "'{}' waits for slots: other jobs of this application use them. It starts when they are free.",
+                options.description());
+          }
+        },
+        CompletableFuture.delayedExecutor(
+            Math.max(NOTICE_SECONDS, options.slotWaitSeconds()), TimeUnit.SECONDS));
   }
 
   private static StageFailedException failure(FailureListener listener, Exception thrown) {

@@ -32,6 +32,7 @@ final class FailureListener extends SparkListener {
   private final Map<String, String> removals = new HashMap<>();
   private final CountDownLatch ended = new CountDownLatch(1);
   private int jobId = -1;
+  private boolean started;
 
   /**
    * @param runId value of the local property {@link BarrierStage#RUN_PROPERTY} of the job
@@ -53,6 +54,7 @@ final class FailureListener extends SparkListener {
   public synchronized void onTaskStart(SparkListenerTaskStart start) {
     if (stages.contains(start.stageId())) {
       running.put(start.taskInfo().taskId(), start.taskInfo());
+      started = true;
     }
   }
 
@@ -104,6 +106,11 @@ final class FailureListener extends SparkListener {
     if (end.jobId() == jobId) {
       ended.countDown();
     }
+  }
+
+  /** Whether a rank has got its slot. */
+  synchronized boolean hasStarted() {
+    return started;
   }
 
   /** Waits until the events of the job have come in, at most {@code seconds}. */
