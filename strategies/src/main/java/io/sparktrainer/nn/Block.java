@@ -75,6 +75,11 @@ public abstract class Block implements AutoCloseable {
    */
   protected final Tensor parameter(String name, Tensor value) {
     requireFree(name);
+    return registerParameter(name, value);
+  }
+
+  /** The same under a name that may have dots, for a block whose parts are no blocks. */
+  final Tensor registerParameter(String name, Tensor value) {
     NativeScope.keep(value).set_requires_grad(DType.of(value).isFloatingPoint());
     parameters.put(name, value);
     return value;
@@ -88,6 +93,11 @@ public abstract class Block implements AutoCloseable {
    */
   protected final Tensor buffer(String name, Tensor value) {
     requireFree(name);
+    return registerBuffer(name, value);
+  }
+
+  /** The same under a name that may have dots. */
+  final Tensor registerBuffer(String name, Tensor value) {
     buffers.put(name, NativeScope.keep(value));
     return value;
   }
