@@ -31,11 +31,13 @@ final class Models {
   static void check(ModelSpec spec, ModelShape shape) {
     if (spec instanceof ModelSpec.OfClass ofClass) {
       Constructor<? extends Block> unused = constructor(ofClass.name());
+    } else if (spec instanceof ModelSpec.TorchScript script) {
+      ScriptFile unused = ScriptFile.find(script.path());
     } else if (spec instanceof ModelSpec.Tabular tabular) {
       List<Tabular.Columns> unused = columns(tabular, shape);
     } else if (shape.inputs().size() != 1) {
       throw new IllegalArgumentException(
-          "Cannot make the model: expected one input, got %s. Use {type: tabular} or {type: class} for more."
+          "Cannot make the model: expected one input, got %s. Use {type: tabular}, {type: torchscript} or {type: class} for more."
               .formatted(shape.inputs().stream().map(ModelShape.Input::name).toList()));
     } else if (spec instanceof ModelSpec.Cnn && row(shape).size() != IMAGE_AXES) {
       throw new IllegalArgumentException(
@@ -98,6 +100,9 @@ final class Models {
     if (spec instanceof ModelSpec.Tabular tabular) {
       return new Tabular(
           columns(tabular, shape), tabular.hidden(), tabular.dropout(), shape.outputs());
+    }
+    if (spec instanceof ModelSpec.TorchScript script) {
+      return ScriptFile.find(script.path()).load();
     }
     if (spec instanceof ModelSpec.OfClass ofClass) {
       return instantiate(constructor(ofClass.name()), shape);

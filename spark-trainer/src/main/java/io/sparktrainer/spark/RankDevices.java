@@ -48,6 +48,10 @@ final class RankDevices {
    * @param gpus the rank's GPUs; none for the processor
    */
   static StrategySpec onDevices(StrategySpec strategy, List<Gpu> gpus) {
+    if (strategy instanceof StrategySpec.None) {
+      // Its place among the rank's GPUs has been found, or there are none.
+      return new StrategySpec.None(0);
+    }
     if (!(strategy instanceof StrategySpec.Dp dp)) {
       return strategy;
     }

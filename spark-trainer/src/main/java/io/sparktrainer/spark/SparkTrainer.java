@@ -7,6 +7,7 @@ import io.sparktrainer.data.PreparedData;
 import io.sparktrainer.spark.barrier.BarrierStage;
 import io.sparktrainer.spark.barrier.StageOptions;
 import io.sparktrainer.spark.config.DataSource;
+import io.sparktrainer.spark.config.ModelSpec;
 import io.sparktrainer.spark.config.TrainerConfig;
 import io.sparktrainer.spark.resource.CudaGpus;
 import io.sparktrainer.strategy.StrategySpec;
@@ -104,6 +105,13 @@ public final class SparkTrainer {
       StrategySpec resolved = plan.resolve();
       LOG.info("Strategy auto is {}: {}", resolved, plan.reason());
       return new SparkTrainer(config.withStrategy(resolved), plan.reason()).run(frame, validation);
+    }
+    if (config.model() instanceof ModelSpec.TorchScript script) {
+      String path = ScriptFile.find(script.path()).qualifiedPath();
+      if (!path.equals(script.path())) {
+        ModelSpec found = new ModelSpec.TorchScript(path, script.outputs());
+        return new SparkTrainer(config.withModel(found), strategyReason).run(frame, validation);
+      }
     }
     long start = System.nanoTime();
     SparkContext spark = frame.sparkSession().sparkContext();

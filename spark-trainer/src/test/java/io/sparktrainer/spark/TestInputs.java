@@ -86,7 +86,7 @@ class TestInputs {
     assertThatThrownBy(() -> fit("{type: mlp}", "device: {type: cpu}"))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage(
-            "Cannot make the model: expected one input, got [numbers, categories]. Use {type: tabular} or {type: class} for more.");
+            "Cannot make the model: expected one input, got [numbers, categories]. Use {type: tabular}, {type: torchscript} or {type: class} for more.");
   }
 
   @Test

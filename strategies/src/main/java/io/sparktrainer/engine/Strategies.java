@@ -9,6 +9,7 @@ import io.sparktrainer.strategy.ddp.DdpStrategy;
 import io.sparktrainer.strategy.dp.DpStrategy;
 import io.sparktrainer.strategy.fsdp.FsdpStrategy;
 import io.sparktrainer.strategy.single.SingleStrategy;
+import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import java.util.function.Supplier;
 
@@ -49,6 +50,10 @@ public final class Strategies {
     if (spec instanceof StrategySpec.Auto) {
       throw new IllegalArgumentException(
           "Cannot make a strategy of auto: expected the one that a plan has resolved it to.");
+    }
+    if (spec instanceof StrategySpec.None none && !options.device().isCuda()) {
+      // The processor is one device, whatever index is asked for.
+      Device unused = new Device(Device.Type.CPU, none.deviceId());
     }
     return new SingleStrategy(build(model), communicator, options);
   }

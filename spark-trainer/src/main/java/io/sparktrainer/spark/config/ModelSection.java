@@ -14,9 +14,9 @@ final class ModelSection {
               new CnnVariant(),
               new GptVariant(),
               new TabularVariant(),
+              new TorchScriptVariant(),
               new ClassVariant()),
-          "resnet",
-          "torchscript");
+          "resnet");
 
   private ModelSection() {}
 

@@ -105,6 +105,19 @@ public sealed interface ModelSpec extends Serializable {
   }
 
   /**
+   * A model that PyTorch saved with {@code torch.jit.save}.
+   *
+   * @param path file that driver and executors can read, on any file system that Hadoop reaches
+   * @param outputs see {@link ModelSpec#outputs()}
+   */
+  record TorchScript(String path, @Nullable Integer outputs) implements ModelSpec {
+    public TorchScript {
+      requireNonNull(path, "path");
+      requirePositive("outputs", outputs);
+    }
+  }
+
+  /**
    * A transformer for sequences of tokens: rows are token numbers [tokens], labels the tokens to
    * predict [tokens].
    *

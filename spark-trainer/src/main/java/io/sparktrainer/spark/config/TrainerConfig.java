@@ -124,6 +124,12 @@ public record TrainerConfig(
         output);
   }
 
+  /** The same training of another model. */
+  public TrainerConfig withModel(ModelSpec other) {
+    return new TrainerConfig(
+        device, data, other, init, loss, optimizer, schedule, training, metrics, output);
+  }
+
   /**
    * The same training from the weights of an earlier one.
    *
