@@ -7,51 +7,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.regex.Pattern;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
-/** The packaged command, on every kind of master that needs no installation of Spark. */
-class ITCommandLine {
-  private static final int SECONDS = 240;
-  private static final String PATIENCE = "spark.sparktrainer.slotWaitSeconds=120";
-
+/** The packaged command on threads of one process, and what it says when something is wrong. */
+class ITCommandLine extends CommandLine {
   private static final Pattern OURS = Pattern.compile("spark-trainer|bytedeco|picocli");
-
-  @TempDir Path folder;
-  private Path config;
-
-  @BeforeEach
-  void writeConfiguration() throws Exception {
-    Random random = new Random(1);
-    StringBuilder rows = new StringBuilder("x1,x2,label\n");
-    for (int i = 0; i < 200; i++) {
-      double x1 = random.nextDouble() - 0.5;
-      double x2 = random.nextDouble() - 0.5;
-      rows.append(x1).append(',').append(x2).append(',').append(x1 > x2 ? 1 : 0).append('\n');
-    }
-    Files.writeString(folder.resolve("rows.csv"), rows);
-    config =
-        Files.writeString(
-            folder.resolve("train.yaml"),
-            """
-            device: {parallel: {strategy: ddp, workers: 2}}
-            data:
-              source: csv
-              path: %s
-              options: {header: true, inferSchema: true}
-              features: [x1, x2]
-              label: label
-              validation: 0.1
-            model: {type: mlp, hidden: [8]}
-            optimizer: {type: adam, lr: 0.05}
-            training: {epochs: 2, batch_size: 8}
-            output: %s
-            """
-                .formatted(folder.resolve("rows.csv"), folder.resolve("run")));
-  }
 
   @Test
   void trainsOnThreadsAndShowsTheTable() throws Exception {
@@ -68,46 +29,6 @@ class ITCommandLine {
     }
     assertThat(folder.resolve("run/model.safetensors")).exists();
     assertThat(Files.readString(folder.resolve("run/config.yaml"))).contains("epochs: 3");
-  }
-
-  @Test
-  void trainsOnALocalCluster() throws Exception {
-    try (var script = train("local-cluster[2,1,1024]", "--conf", PATIENCE)) {
-      assertThat(script.exitCode(SECONDS)).as(script.output()).isZero();
-    }
-    assertThat(Files.readString(folder.resolve("run/result.json"))).contains("\"rank\" : 1");
-  }
-
-  @Test
-  void trainsOnAStandaloneMasterAndWorkers() throws Exception {
-    Pattern masterUrl = Pattern.compile("Starting Spark master at (spark://\\S+)");
-    Pattern registered = Pattern.compile("Successfully registered with master");
-    try (var master =
-        Scripts.start(
-            masterUrl,
-            "spark-class",
-            "org.apache.spark.deploy.master.Master",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "0",
-            "--webui-port",
-            "0")) {
-      String url = master.await(SECONDS).group(1);
-      try (var one = worker(registered, url);
-          var two = worker(registered, url)) {
-        one.await(SECONDS);
-        two.await(SECONDS);
-        try (var script = train(url, "--conf", PATIENCE, "--conf", "spark.driver.host=127.0.0.1")) {
-          assertThat(script.exitCode(SECONDS)).as(script.output()).isZero();
-        }
-      }
-    }
-    String result = Files.readString(folder.resolve("run/result.json"));
-    assertThat(Pattern.compile("\"processId\" : (\\d+)").matcher(result).results())
-        .extracting(match -> match.group(1))
-        .hasSize(2)
-        .doesNotHaveDuplicates();
   }
 
   @Test
@@ -173,39 +94,5 @@ class ITCommandLine {
         """);
     assertThat(script.toFile().setExecutable(true)).isTrue();
     return home;
-  }
-
-  private Scripts.Running worker(Pattern registered, String url) throws Exception {
-    return Scripts.start(
-        registered,
-        "spark-class",
-        "org.apache.spark.deploy.worker.Worker",
-        "--host",
-        "127.0.0.1",
-        "--cores",
-        "1",
-        "--memory",
-        "1g",
-        "--webui-port",
-        "0",
-        "--work-dir",
-        folder.resolve("work").toString(),
-        url);
-  }
-
-  private Scripts.Running train(String master, String... more) throws Exception {
-    return train(Map.of(), master, more);
-  }
-
-  private Scripts.Running train(Map<String, String> environment, String master, String... more)
-      throws Exception {
-    String[] arguments = new String[5 + more.length];
-    arguments[0] = "train";
-    arguments[1] = "--config";
-    arguments[2] = config.toString();
-    arguments[3] = "--master";
-    arguments[4] = master;
-    System.arraycopy(more, 0, arguments, 5, more.length);
-    return Scripts.start(null, environment, "spark-train", arguments);
   }
 }
