@@ -38,6 +38,9 @@ import org.junit.jupiter.api.io.TempDir;
     })
 @Timeout(value = 300, unit = TimeUnit.SECONDS)
 class TestSharedExecutors {
+  /** Of both executors: with as many ranks every executor is reached. */
+  private static final int SLOTS = 4;
+
   private static final String PLATFORM = "org.bytedeco.javacpp.platform";
 
   /** Hides libtorch from a process that has not loaded it yet. */
@@ -79,17 +82,17 @@ class TestSharedExecutors {
   @Test
   void aLibraryThatCannotLoadEndsATrainingButNotTheApplication(SparkSession spark)
       throws Exception {
-    assertThat(fit(spark, 2).epochs()).hasSize(3);
+    assertThat(fit(spark, SLOTS).epochs()).hasSize(3);
     endAnExecutor(spark, END_FIRST);
     List<String> unused = run(spark, HIDE_LIBTORCH);
 
-    assertThatThrownBy(() -> fit(spark, 2))
+    assertThatThrownBy(() -> fit(spark, SLOTS))
         .isInstanceOf(StageFailedException.class)
         .hasMessageContaining("loading libtorch: Cannot load libtorch: expected native libraries")
         .hasMessageContaining("linux-nosuch");
 
     endAnExecutor(spark, END_BROKEN);
-    assertThat(fit(spark, 2).epochs()).hasSize(3);
+    assertThat(fit(spark, SLOTS).epochs()).hasSize(3);
   }
 
   /** And waits for the one that the cluster starts in its place. */
@@ -116,7 +119,8 @@ class TestSharedExecutors {
 
   private static List<String> run(SparkSession spark, RankProgram<Integer> program) {
     JavaRDD<Integer> rows =
-        JavaSparkContext.fromSparkContext(spark.sparkContext()).parallelize(List.of(1, 2), 2);
+        JavaSparkContext.fromSparkContext(spark.sparkContext())
+            .parallelize(List.of(1, 2, 3, 4), SLOTS);
     return BarrierStage.run(
         rows, program, StageOptions.builder("test").slotWaitSeconds(120).build());
   }
