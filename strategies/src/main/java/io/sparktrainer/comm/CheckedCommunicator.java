@@ -182,12 +182,7 @@ abstract class CheckedCommunicator implements Communicator {
     return failure(call, startNanos, found, cause);
   }
 
-  @Override
-  public final void requireIntact() {
-    requireNotAborted("use the results of collectives");
-  }
-
-  private void requireNotAborted(String verb) {
+  private void requireOpen(String verb) {
     String reason = abort.reason();
     if (reason != null) {
       throw new CollectiveException(
@@ -195,10 +190,6 @@ abstract class CheckedCommunicator implements Communicator {
               .formatted(verb, reason, rank, worldSize),
           null);
     }
-  }
-
-  private void requireOpen(String verb) {
-    requireNotAborted(verb);
     if (closed) {
       throw new IllegalStateException(
           "Cannot %s: the communicator is closed (rank %d of %d)."

@@ -171,7 +171,6 @@ public final class Trainer {
         rows += batch.rows();
       }
     }
-    strategy.communicator().requireIntact();
     Update update = update(steps, lossSum, gradientFactor(source, weightSum));
     double seconds = (System.nanoTime() - start) / 1e9;
     return new StepMetrics(

@@ -3,6 +3,9 @@ package io.sparktrainer.nn;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Tensors;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Set;
 import org.bytedeco.pytorch.Scalar;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
@@ -32,6 +35,21 @@ public abstract sealed class BatchNorm extends Block permits BatchNorm1d, BatchN
     this.runningMean = buffer("running_mean", Init.constant(0, channels));
     this.runningVar = buffer("running_var", Init.constant(1, channels));
     this.batches = buffer("num_batches_tracked", Tensors.zeros(DType.INT64, Device.CPU));
+  }
+
+  /**
+   * The parameters and buffers of all batch normalisations in {@code model}, told apart by
+   * identity: what keeps its element type where the rest of a model computes in a lower precision.
+   */
+  public static Set<Tensor> tensorsIn(Block model) {
+    Set<Tensor> tensors = Collections.newSetFromMap(new IdentityHashMap<>());
+    for (Block block : model.blocks().values()) {
+      if (block instanceof BatchNorm) {
+        tensors.addAll(block.parameters().values());
+        tensors.addAll(block.buffers().values());
+      }
+    }
+    return tensors;
   }
 
   @Override

@@ -12,9 +12,14 @@ public final class Memory {
   /** Resident bytes of this process, after a collection of unreachable Java objects. */
   public static long residentBytes() {
     System.gc();
+    return statusBytes("VmRSS");
+  }
+
+  /** What {@code /proc/self/status} has under {@code key}, such as {@code VmHWM}, in bytes. */
+  public static long statusBytes(String key) {
     try (var lines = Files.lines(Path.of("/proc/self/status"))) {
       return lines
-              .filter(line -> line.startsWith("VmRSS:"))
+              .filter(line -> line.startsWith(key + ":"))
               .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")))
               .findFirst()
               .orElseThrow()

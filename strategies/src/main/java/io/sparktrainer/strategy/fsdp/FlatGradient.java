@@ -3,7 +3,6 @@ package io.sparktrainer.strategy.fsdp;
 import io.sparktrainer.comm.CollectiveHandle;
 import io.sparktrainer.comm.ReduceOp;
 import io.sparktrainer.torch.DType;
-import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayList;
@@ -11,7 +10,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import org.bytedeco.pytorch.Tensor;
-import org.bytedeco.pytorch.global.torch;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -145,12 +143,12 @@ final class FlatGradient implements AutoCloseable {
   }
 
   private Tensor allocate() {
-    Tensor like = parameter.shard();
     FlatLayout layout = parameter.layout();
     try (var scope = NativeScope.open()) {
-      Tensor zeros = torch.zeros_like(like);
-      Tensor gradient = NativeScope.keep(parameter.isOnHost() ? zeros.pin_memory() : zeros);
-      boolean resident = groups.shardCount() == 1 && isReducedInto(gradient);
+      Tensor gradient =
+          NativeScope.keep(
+              parameter.home().zeros(parameter.dtype(), pool.device(), layout.shardNumel()));
+      boolean resident = groups.shardCount() == 1 && isReducedInPlace();
       if (!resident) {
         whole = new LoanedTensor(pool, reducedType, layout.paddedNumel());
       }
@@ -171,8 +169,9 @@ final class FlatGradient implements AutoCloseable {
     }
   }
 
-  private boolean isReducedInto(Tensor gradient) {
-    return DType.of(gradient) == reducedType && Device.of(gradient).equals(pool.device());
+  /** Whether the shard has the place and type of what a reduction leaves. */
+  private boolean isReducedInPlace() {
+    return parameter.dtype() == reducedType && parameter.home() == ShardHome.DEVICE;
   }
 
   /** Whether libtorch left a gradient in a parameter that was not attached. */
@@ -235,7 +234,7 @@ final class FlatGradient implements AutoCloseable {
   }
 
   private boolean reducesIntoShard() {
-    return whole == null || (groups.shardCount() > 1 && !summed && isReducedInto(requireShard()));
+    return whole == null || (groups.shardCount() > 1 && !summed && isReducedInPlace());
   }
 
   private ReduceOp op() {

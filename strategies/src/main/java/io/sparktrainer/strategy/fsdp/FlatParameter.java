@@ -1,7 +1,7 @@
 package io.sparktrainer.strategy.fsdp;
 
 import io.sparktrainer.comm.CollectiveHandle;
-import io.sparktrainer.strategy.FsdpOptions;
+import io.sparktrainer.strategy.MixedPrecision;
 import io.sparktrainer.strategy.ParameterShard;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
@@ -43,7 +43,7 @@ final class FlatParameter implements AutoCloseable {
   private final ShardGroups groups;
   private final Device device;
   private final DType dtype;
-  private final boolean onHost;
+  private final ShardHome home;
   private final Tensor shard; // [shardNumel]
   private final List<Tensor> shardViews = new ArrayList<>();
   private final @Nullable LoanedTensor whole; // [paddedNumel]; null where the shard is the whole
@@ -58,9 +58,14 @@ final class FlatParameter implements AutoCloseable {
    * together. Rank 0's values replace the others'.
    *
    * @param members parameters of one element type on one device, by name
+   * @param types what the whole parameter and its gradient are made of
    */
   FlatParameter(
-      Map<String, Tensor> members, FsdpOptions options, ShardGroups groups, BufferPool pool) {
+      Map<String, Tensor> members,
+      MixedPrecision types,
+      ShardHome home,
+      ShardGroups groups,
+      BufferPool pool) {
     this.names = List.copyOf(members.keySet());
     this.parameters = List.copyOf(members.values());
     this.groups = groups;
@@ -69,9 +74,9 @@ final class FlatParameter implements AutoCloseable {
     parameters.forEach(parameter -> shapes.add(Tensors.shape(parameter)));
     this.layout =
         new FlatLayout(parameters.stream().map(Tensor::numel).toList(), groups.shardCount());
-    this.onHost = options.cpuOffload() && device.isCuda();
-    DType gatheredType = options.mixedPrecision().gathered(dtype);
-    boolean resident = groups.shardCount() == 1 && gatheredType == dtype && !onHost;
+    this.home = home;
+    DType gatheredType = types.gathered(dtype);
+    boolean resident = isWhole() && gatheredType == dtype;
     try (var scope = NativeScope.open()) {
       this.shard = NativeScope.keep(cut(wholeValues()));
       this.whole = resident ? null : new LoanedTensor(pool, gatheredType, layout.paddedNumel());
@@ -90,7 +95,7 @@ final class FlatParameter implements AutoCloseable {
         whole.surrender();
       }
     }
-    this.gradient = new FlatGradient(this, options.mixedPrecision().reduced(dtype), groups, pool);
+    this.gradient = new FlatGradient(this, types.reduced(dtype), groups, pool);
   }
 
   /** Rank 0's values as one flat tensor [paddedNumel], in the current scope. */
@@ -117,11 +122,17 @@ final class FlatParameter implements AutoCloseable {
   }
 
   private Tensor cut(Tensor values) {
-    if (groups.shardCount() == 1 && !onHost) {
+    if (isWhole()) {
       return values;
     }
-    Tensor own = ownPart(values);
-    return onHost ? own.cpu().pin_memory() : own.clone();
+    Tensor own = home.zeros(dtype, device, layout.shardNumel());
+    own.copy_(ownPart(values));
+    return own;
+  }
+
+  /** Whether the shard is all there is, and lies where the model computes. */
+  private boolean isWhole() {
+    return groups.shardCount() == 1 && home == ShardHome.DEVICE;
   }
 
   private Tensor ownPart(Tensor values) {
@@ -155,9 +166,9 @@ final class FlatParameter implements AutoCloseable {
     return dtype;
   }
 
-  /** Whether the shard is in pinned host memory while the model computes on a GPU. */
-  boolean isOnHost() {
-    return onHost;
+  /** Where the shard and its gradient live. */
+  ShardHome home() {
+    return home;
   }
 
   /** This rank's shard [shardNumel]. */
@@ -201,7 +212,7 @@ final class FlatParameter implements AutoCloseable {
     requireState(State.SHARDED);
     if (whole != null && ownPiece != null) {
       whole.acquire();
-      boolean copies = whole.dtype() != dtype || onHost || groups.shardCount() == 1;
+      boolean copies = whole.dtype() != dtype || home == ShardHome.HOST || groups.shardCount() == 1;
       if (copies) {
         ownPiece.copy_(shard, true);
       }
@@ -280,8 +291,9 @@ final class FlatParameter implements AutoCloseable {
       return shard;
     }
     Tensor values = Tensors.empty(dtype, device, layout.paddedNumel());
-    Tensor input = onHost ? shard.to(device.toNative(), dtype.scalarType()) : shard;
-    groups.gather().allGather(values, input).await();
+    Tensor own = ownPart(values);
+    own.copy_(shard);
+    groups.gather().allGather(values, own).await();
     return values;
   }
 

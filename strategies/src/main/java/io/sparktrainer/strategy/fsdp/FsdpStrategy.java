@@ -16,8 +16,6 @@ import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import java.util.ArrayList;
-import java.util.Collections;
-import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -37,6 +35,7 @@ import org.bytedeco.pytorch.Tensor;
  */
 public final class FsdpStrategy extends ReplicaStrategy {
   private final FsdpOptions options;
+  private final ShardHome home;
   private final ShardGroups groups;
   private final BufferPool pool;
   private final List<ShardedUnit> units = new ArrayList<>();
@@ -69,9 +68,20 @@ public final class FsdpStrategy extends ReplicaStrategy {
    * @throws IllegalStateException on every rank, if models or options differ between ranks
    */
   public FsdpStrategy(
-      Block model, Communicator communicator, FsdpOptions given, ComputeOptions compute) {
+      Block model, Communicator communicator, FsdpOptions options, ComputeOptions compute) {
+    this(model, communicator, options, compute, ShardHome.of(options, compute.device()));
+  }
+
+  /** The same with the shards in a given home, so that offloading can be tested on any device. */
+  FsdpStrategy(
+      Block model,
+      Communicator communicator,
+      FsdpOptions given,
+      ComputeOptions compute,
+      ShardHome home) {
     super(model, communicator, compute);
     this.options = given.withPrecision(compute.precision());
+    this.home = home;
     List<UnitPlan> plans = UnitPlanner.plan(model, options.wrapPolicy());
     ModelFingerprint.requireEqual(
         model, options + ", precision " + compute.precision(), communicator);
@@ -81,7 +91,7 @@ public final class FsdpStrategy extends ReplicaStrategy {
     this.pool = new BufferPool(device);
     try (var off = Gradients.off()) {
       for (UnitPlan plan : plans) {
-        ShardedUnit unit = new ShardedUnit(plan, options, groups, pool);
+        ShardedUnit unit = new ShardedUnit(plan, options.mixedPrecision(), home, groups, pool);
         units.add(unit);
         flats.addAll(unit.flats());
       }
@@ -100,12 +110,7 @@ public final class FsdpStrategy extends ReplicaStrategy {
   private Map<String, DType> castBuffers() {
     Map<String, DType> before = new LinkedHashMap<>();
     DType wanted = options.mixedPrecision().bufferDtype();
-    Set<Tensor> batchNorm = Collections.newSetFromMap(new IdentityHashMap<>());
-    for (Block block : model().blocks().values()) {
-      if (block instanceof BatchNorm) {
-        batchNorm.addAll(block.buffers().values());
-      }
-    }
+    Set<Tensor> batchNorm = BatchNorm.tensorsIn(model());
     model()
         .buffers()
         .forEach(
@@ -245,11 +250,14 @@ public final class FsdpStrategy extends ReplicaStrategy {
 
   /** What this rank holds. */
   public FsdpMemory memory() {
+    long parameters = flats.stream().mapToLong(FlatParameter::shardBytes).sum();
+    long gradients = flats.stream().mapToLong(flat -> flat.gradient().shardBytes()).sum();
     return new FsdpMemory(
-        flats.stream().mapToLong(FlatParameter::shardBytes).sum(),
-        flats.stream().mapToLong(flat -> flat.gradient().shardBytes()).sum(),
+        parameters,
+        gradients,
         pool.allocatedBytes(),
-        pool.peakLentBytes());
+        pool.peakLentBytes(),
+        home == ShardHome.HOST ? parameters + gradients : 0);
   }
 
   /** What went through each of this rank's groups so far. */

@@ -1,13 +1,9 @@
 package io.sparktrainer.strategy.fsdp;
 
 import io.sparktrainer.nn.BatchNorm;
-import io.sparktrainer.nn.Block;
-import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.MixedPrecision;
 import io.sparktrainer.torch.DType;
 import java.util.ArrayList;
-import java.util.Collections;
-import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -27,9 +23,10 @@ final class ShardedUnit implements AutoCloseable {
   private final List<FlatParameter> flats = new ArrayList<>();
 
   /** Cuts the unit's parameters into shards; all ranks call it together. */
-  ShardedUnit(UnitPlan plan, FsdpOptions options, ShardGroups groups, BufferPool pool) {
+  ShardedUnit(
+      UnitPlan plan, MixedPrecision types, ShardHome home, ShardGroups groups, BufferPool pool) {
     this.plan = plan;
-    Set<Tensor> batchNorm = batchNormParameters(plan.block());
+    Set<Tensor> batchNorm = BatchNorm.tensorsIn(plan.block());
     Map<Kind, Map<String, Tensor>> kinds = new LinkedHashMap<>();
     plan.parameters()
         .forEach(
@@ -40,20 +37,11 @@ final class ShardedUnit implements AutoCloseable {
                             DType.of(tensor), tensor.requires_grad(), batchNorm.contains(tensor)),
                         kind -> new LinkedHashMap<>())
                     .put(name, tensor));
-    FsdpOptions full = options.withMixedPrecision(MixedPrecision.NONE);
     kinds.forEach(
         (kind, members) ->
-            flats.add(new FlatParameter(members, kind.batchNorm() ? full : options, groups, pool)));
-  }
-
-  private static Set<Tensor> batchNormParameters(Block block) {
-    Set<Tensor> parameters = Collections.newSetFromMap(new IdentityHashMap<>());
-    for (Block each : block.blocks().values()) {
-      if (each instanceof BatchNorm) {
-        parameters.addAll(each.ownParameters().values());
-      }
-    }
-    return parameters;
+            flats.add(
+                new FlatParameter(
+                    members, kind.batchNorm() ? MixedPrecision.NONE : types, home, groups, pool)));
   }
 
   UnitPlan plan() {

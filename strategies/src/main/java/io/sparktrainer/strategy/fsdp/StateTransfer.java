@@ -61,7 +61,6 @@ final class StateTransfer {
                 state.put(name, parameter == null ? bufferValue(name, tensor) : parameter);
               });
     }
-    world.requireIntact();
     return state;
   }
 

@@ -4,7 +4,8 @@ package io.sparktrainer.strategy.plan;
  * Bytes that one rank holds at the peak of a step, by purpose.
  *
  * @param parameters parameters, or this rank's shards of them, and buffers of the model
- * @param gradients gradients outside buckets, shards of gradients included
+ * @param gradients gradients outside buckets, shards of gradients included, and those that backward
+ *     makes before they are copied or added to where they are kept
  * @param optimizer state of the optimizer
  * @param buckets flat buffers in which gradients are reduced
  * @param copies whole parameters gathered, and tensors cast, for computing

@@ -2,17 +2,19 @@ package io.sparktrainer.strategy.plan;
 
 import io.sparktrainer.strategy.BackwardPrefetch;
 import io.sparktrainer.strategy.FsdpOptions;
-import io.sparktrainer.strategy.MixedPrecision;
 import io.sparktrainer.strategy.plan.ShardLayout.Of;
 import io.sparktrainer.torch.DType;
 import java.util.List;
+import java.util.function.ToIntFunction;
 
 /**
  * Arithmetic of {@code fsdp} (Zhao et al., VLDB 2023; Rajbhandari et al., SC 2020). With Adam in
  * float32, N ranks in shard groups of S, P parameters and U of them in the largest unit, a rank
  * holds 16 P / S bytes, and at the peak 4 U for each of two units gathered (the one that computes
- * and the one fetched ahead) and 4 U for each of two gradients (the one that backward adds up and
- * the one being reduced). A unit that contains others is gathered all the while.
+ * and the one fetched ahead), 4 U for each of two gradients (the one that backward adds up and the
+ * one being reduced), and the gradient of one parameter that is to be added. Where the reduced
+ * piece cannot be the shard itself, because that is on the host, of another type, or holds a sum
+ * already, two more pieces of 4 U / S. A unit that contains others is gathered all the while.
  */
 final class ShardedCosts {
   private final ShardLayout layout;
@@ -38,31 +40,34 @@ final class ShardedCosts {
     long parameters = layout.shards(Of.PARAMETERS, DType::bytes);
     long gradients = layout.shards(Of.GRADIENTS, DType::bytes);
     long optimizer = step.statesPerParameter() * gradients;
-    long copies = gathered() + wholeGradients();
+    long copies = gathered() + wholeGradients() + reducedPieces();
+    long activations = step.activations().bytes();
     if (options.cpuOffload()) {
-      return new MemoryUse(
-          bufferBytes,
-          0,
-          0,
-          0,
-          copies,
-          step.activations().bytes(),
-          parameters + gradients + optimizer);
+      long host = parameters + gradients + optimizer;
+      return new MemoryUse(bufferBytes, newest(), 0, 0, copies, activations, host);
     }
     return new MemoryUse(
-        parameters + bufferBytes, gradients, optimizer, 0, copies, step.activations().bytes(), 0);
+        parameters + bufferBytes, gradients + newest(), optimizer, 0, copies, activations, 0);
+  }
+
+  /** A parameter's gradient as backward makes it, before it is added to the unit's. */
+  private long newest() {
+    return layout.units().stream()
+        .flatMap(unit -> unit.parameters().stream())
+        .filter(ParameterOutline::trainable)
+        .mapToLong(parameter -> parameter.numel() * gathers(parameter.dtype()).bytes())
+        .max()
+        .orElse(0);
   }
 
   private long gathered() {
-    if (isWhole() && mixed().paramDtype() == null) {
-      return 0;
-    }
+    ToIntFunction<DType> bytes = own -> isWhole() && gathers(own) == own ? 0 : gathers(own).bytes();
     if (!options.shardingStrategy().freesAfterForward()
         || (!options.limitAllGathers() && prefetches())) {
-      return layout.whole(layout.units(), Of.PARAMETERS, this::gatheredBytes);
+      return layout.whole(layout.units(), Of.PARAMETERS, bytes);
     }
-    List<Long> inner = sizes(Of.PARAMETERS);
-    return layout.whole(layout.outerUnits(), Of.PARAMETERS, this::gatheredBytes)
+    List<Long> inner = sizes(layout.innerUnits(), Of.PARAMETERS, bytes);
+    return layout.whole(layout.outerUnits(), Of.PARAMETERS, bytes)
         + (prefetches() ? Neighbours.largestPair(inner) : Neighbours.largest(inner));
   }
 
@@ -71,26 +76,36 @@ final class ShardedCosts {
     return options.forwardPrefetch() || options.backwardPrefetch() != BackwardPrefetch.NONE;
   }
 
+  /** What backward adds gradients up in, and what is being reduced. */
   private long wholeGradients() {
-    if (isWhole() && mixed().paramDtype() == null && mixed().reduceDtype() == null) {
-      return 0;
-    }
+    ToIntFunction<DType> bytes = own -> isWhole() && reduces(own) == own ? 0 : reduces(own).bytes();
     if (step.accumulates() && !options.accumulateSharded()) {
-      return layout.whole(layout.units(), Of.GRADIENTS, this::reducedBytes);
+      return layout.whole(layout.units(), Of.GRADIENTS, bytes);
     }
-    return layout.whole(layout.outerUnits(), Of.GRADIENTS, this::reducedBytes)
-        + (options.backwardPrefetch() == BackwardPrefetch.NONE
-            ? Neighbours.largest(sizes(Of.GRADIENTS))
-            : Neighbours.largestPair(sizes(Of.GRADIENTS)));
+    List<Long> inner = sizes(layout.innerUnits(), Of.GRADIENTS, bytes);
+    return layout.whole(layout.outerUnits(), Of.GRADIENTS, bytes) + reducedAtATime(inner);
   }
 
-  private List<Long> sizes(Of what) {
-    return layout.innerUnits().stream()
-        .map(
-            unit ->
-                layout.whole(
-                    unit, what, what == Of.PARAMETERS ? this::gatheredBytes : this::reducedBytes))
-        .toList();
+  /** Reduced pieces on their way to a shard that is elsewhere, of another type, or a sum. */
+  private long reducedPieces() {
+    if (layout.shardGroup() == 1) {
+      return 0;
+    }
+    boolean addsUp = step.accumulates() && options.accumulateSharded();
+    ToIntFunction<DType> bytes =
+        own -> options.cpuOffload() || addsUp || reduces(own) != own ? reduces(own).bytes() : 0;
+    return reducedAtATime(sizes(layout.units(), Of.GRADIENTS, bytes)) / layout.shardGroup();
+  }
+
+  /** Of gradients in a row: a unit's reduction may last into the backward of the next. */
+  private long reducedAtATime(List<Long> sizes) {
+    boolean inTheBackground =
+        layout.ranks() > 1 && options.backwardPrefetch() != BackwardPrefetch.NONE;
+    return inTheBackground ? Neighbours.largestPair(sizes) : Neighbours.largest(sizes);
+  }
+
+  private List<Long> sizes(List<UnitOutline> units, Of what, ToIntFunction<DType> bytes) {
+    return units.stream().map(unit -> layout.whole(unit, what, bytes)).toList();
   }
 
   /**
@@ -101,9 +116,9 @@ final class ShardedCosts {
     double group = layout.shardGroup();
     double inGroup = (group - 1) / group;
     double acrossGroups = (layout.replicas() - 1.0) / layout.replicas();
-    double inner = layout.whole(layout.innerUnits(), Of.PARAMETERS, this::gatheredBytes);
-    double outer = layout.whole(layout.outerUnits(), Of.PARAMETERS, this::gatheredBytes);
-    double gradients = layout.whole(layout.units(), Of.GRADIENTS, this::reducedBytes);
+    double inner = layout.whole(layout.innerUnits(), Of.PARAMETERS, own -> gathers(own).bytes());
+    double outer = layout.whole(layout.outerUnits(), Of.PARAMETERS, own -> gathers(own).bytes());
+    double gradients = layout.whole(layout.units(), Of.GRADIENTS, own -> reduces(own).bytes());
     // What is not freed after forward stays for all micro-batches of a step; a unit around others
     // stays from its forward to its backward.
     double gathered =
@@ -120,15 +135,11 @@ final class ShardedCosts {
     return layout.shardGroup() == 1 && !options.cpuOffload();
   }
 
-  private MixedPrecision mixed() {
-    return options.mixedPrecision();
+  private DType gathers(DType own) {
+    return options.mixedPrecision().gathered(own);
   }
 
-  private int gatheredBytes(DType own) {
-    return mixed().gathered(own).bytes();
-  }
-
-  private int reducedBytes(DType own) {
-    return mixed().reduced(own).bytes();
+  private DType reduces(DType own) {
+    return options.mixedPrecision().reduced(own);
   }
 }

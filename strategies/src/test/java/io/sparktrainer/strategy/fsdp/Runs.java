@@ -11,6 +11,7 @@ import io.sparktrainer.nn.Init;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.optim.Optimizer;
 import io.sparktrainer.optim.OptimizerSpec;
+import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ParallelStrategy;
@@ -107,7 +108,8 @@ final class Runs {
 
   /**
    * Runs {@code body} once for each of {@code options}, on all ranks; ranks other than 0 start from
-   * other values. The outer list is by options, the inner one by rank.
+   * other values. Where they offload, shards have a home of their own as on a GPU, although the
+   * device is the CPU. The outer list is by options, the inner one by rank.
    */
   static <B extends Block, T> List<List<T>> sharded(
       int ranks, Supplier<B> model, List<FsdpOptions> options, Body<B, T> body) {
@@ -122,7 +124,9 @@ final class Runs {
                 Communicator group =
                     communicator.subGroup(
                         "case" + results.size(), IntStream.range(0, ranks).toArray());
-                try (var strategy = new FsdpStrategy(own, group, each)) {
+                ShardHome home = each.cpuOffload() ? ShardHome.HOST : ShardHome.DEVICE;
+                try (var strategy =
+                    new FsdpStrategy(own, group, each, ComputeOptions.defaults(), home)) {
                   results.add(body.run(own, strategy));
                 }
               }

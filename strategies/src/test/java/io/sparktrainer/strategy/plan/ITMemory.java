@@ -6,9 +6,9 @@ import static org.assertj.core.api.Assertions.withinPercentage;
 import io.sparktrainer.comm.testing.RankProcesses;
 import io.sparktrainer.optim.OptimizerSpec;
 import io.sparktrainer.strategy.WrapPolicy;
+import io.sparktrainer.testing.ProcessGrowth;
 import io.sparktrainer.torch.Device;
 import java.util.List;
-import java.util.Map;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.condition.EnabledOnOs;
 import org.junit.jupiter.api.condition.OS;
@@ -21,9 +21,6 @@ import org.junit.jupiter.params.provider.CsvSource;
 class ITMemory {
   // Some seconds on an idle machine.
   private static final int TIMEOUT_SECONDS = 300;
-  // By default glibc keeps up to a tenth of what was freed in holes that it cannot use again.
-  private static final Map<String, String> UNMAPPED_WHEN_FREED =
-      Map.of("MALLOC_MMAP_THRESHOLD_", "1048576");
   private static final double TOLERANCE_PERCENT = 10;
 
   @ParameterizedTest
@@ -69,7 +66,7 @@ class ITMemory {
   private static List<RankProcesses.Result> run(String strategy, int ranks) {
     try (var processes =
         RankProcesses.start(
-            ranks, TIMEOUT_SECONDS, UNMAPPED_WHEN_FREED, MemoryRank.class, strategy)) {
+            ranks, TIMEOUT_SECONDS, ProcessGrowth.ENVIRONMENT, MemoryRank.class, strategy)) {
       return processes.await(TIMEOUT_SECONDS);
     }
   }

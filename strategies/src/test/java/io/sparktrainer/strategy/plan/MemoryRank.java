@@ -16,16 +16,12 @@ import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.ShardingStrategy;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.testing.ProcessGrowth;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
-import io.sparktrainer.torch.ProcessMemory;
 import io.sparktrainer.torch.Tensors;
 import io.sparktrainer.torch.Threads;
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
@@ -40,7 +36,6 @@ final class MemoryRank {
   static final int WIDTH = 2048;
   private static final int UNUSUAL_STEPS = 2;
   private static final int STEPS = 2;
-  private static final int HEAP_MIB = 512;
 
   private MemoryRank() {}
 
@@ -97,32 +92,12 @@ final class MemoryRank {
         Optimizer optimizer = OptimizerSpec.adamW().build().create(small.parameters())) {
       step(small, optimizer);
     }
-    try (ParallelStrategy strategy = create(spec, rendezvous)) {
-      run(strategy);
-    }
-  }
-
-  private static long anonymousBefore;
-  private static long residentBefore;
-
-  /** Makes the Java heap as large as it gets, so that its growth isn't taken for tensors. */
-  private static void fillJavaHeap() {
-    long sum = 0;
-    for (int i = 0; i < HEAP_MIB; i++) {
-      sum += new byte[1 << 20].length;
-    }
-    if (sum != (long) HEAP_MIB << 20) {
-      throw new IllegalStateException("The compiler has left out the allocations.");
-    }
-  }
-
-  private static ParallelStrategy create(StrategySpec spec, Rendezvous rendezvous) {
     var communicator = GlooCommunicator.connect(rendezvous);
-    fillJavaHeap();
-    ProcessMemory.trimNativeHeap();
-    anonymousBefore = ProcessMemory.anonymousBytes();
-    residentBefore = residentBytes("VmRSS:");
-    return Strategies.create(spec, () -> new Stack(LAYERS), communicator);
+    ProcessGrowth growth = ProcessGrowth.start();
+    try (ParallelStrategy strategy =
+        Strategies.create(spec, () -> new Stack(LAYERS), communicator)) {
+      run(strategy, growth);
+    }
   }
 
   private static void step(Block model, Optimizer optimizer) {
@@ -131,22 +106,19 @@ final class MemoryRank {
     optimizer.step(0);
   }
 
-  private static void run(ParallelStrategy strategy) {
+  private static void run(ParallelStrategy strategy, ProcessGrowth growth) {
     try (Optimizer optimizer = OptimizerSpec.adamW().build().create(strategy.trainable())) {
       // Construction, the first step, and the second, in which ddp lays its buckets out anew, hold
       // more for a moment; the peak is that of the steps after.
       for (int i = 0; i < UNUSUAL_STEPS; i++) {
         train(strategy, optimizer);
       }
-      ProcessMemory.trimNativeHeap();
-      resetPeak();
+      growth.resetPeak();
       for (int i = 0; i < STEPS; i++) {
         train(strategy, optimizer);
       }
-      long peak = residentBytes("VmHWM:");
-      ProcessMemory.trimNativeHeap();
-      System.out.println("held " + (ProcessMemory.anonymousBytes() - anonymousBefore));
-      System.out.println("peak " + (peak - residentBefore));
+      System.out.println("peak " + growth.peak());
+      System.out.println("held " + growth.held());
     }
   }
 
@@ -158,25 +130,5 @@ final class MemoryRank {
       Tensor unused = strategy.forwardBackward(inputs, target, Losses.MSE, 1, GradientSync.REDUCE);
     }
     optimizer.step(1e-3);
-  }
-
-  /** Lets {@code VmHWM}, the largest resident size so far, start again from the current one. */
-  private static void resetPeak() {
-    try {
-      Files.writeString(Path.of("/proc/self/clear_refs"), "5");
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
-  }
-
-  private static long residentBytes(String key) {
-    try (var lines = Files.lines(Path.of("/proc/self/status"))) {
-      return lines
-          .filter(line -> line.startsWith(key))
-          .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")) * 1024)
-          .sum();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 }

@@ -57,7 +57,7 @@ class TestPlanner {
                 4, FsdpOptions.builder().shardingStrategy(ShardingStrategy.SHARD_GRAD_OP).build()));
     assertThat(plan.reason())
         .endsWith(
-            "static graph? no (ddp.static_graph is false): ddp; ddp needs 1.25 GiB: does not fit; ddp, gradient_as_bucket_view needs 1.01 GiB: does not fit; fsdp, SHARD_GRAD_OP needs 520.00 MiB: chosen");
+            "static graph? no (ddp.static_graph is false): ddp; ddp needs 1.25 GiB: does not fit; ddp, gradient_as_bucket_view needs 1.01 GiB: does not fit; fsdp, SHARD_GRAD_OP needs 524.00 MiB: chosen");
   }
 
   @Test
@@ -91,7 +91,7 @@ class TestPlanner {
     assertThatThrownBy(plan::resolve)
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessage(
-            "Cannot resolve strategy auto: expected one that fits into 10.00 MiB per rank of 2, got none needs 1.00 GiB; dp, 2 replicas needs 1.00 GiB; ddp needs 1.25 GiB; ddp, gradient_as_bucket_view needs 1.01 GiB; fsdp, SHARD_GRAD_OP needs 776.00 MiB; fsdp, FULL_SHARD needs 528.00 MiB; fsdp, FULL_SHARD, cpu_offload needs 16.00 MiB. Use more ranks, a smaller batch or model, activation_checkpointing, or mixed_precision.");
+            "Cannot resolve strategy auto: expected one that fits into 10.00 MiB per rank of 2, got none needs 1.00 GiB; dp, 2 replicas needs 1.00 GiB; ddp needs 1.25 GiB; ddp, gradient_as_bucket_view needs 1.01 GiB; fsdp, SHARD_GRAD_OP needs 780.00 MiB; fsdp, FULL_SHARD needs 532.00 MiB; fsdp, FULL_SHARD, cpu_offload needs 24.00 MiB. Use more ranks, a smaller batch or model, activation_checkpointing, or mixed_precision.");
   }
 
   @Test
@@ -178,9 +178,9 @@ class TestPlanner {
             "|dp, 4 replicas|1.00 GiB",
             "|ddp|1.25 GiB",
             "|ddp, gradient_as_bucket_view|1.01 GiB",
-            "|fsdp, SHARD_GRAD_OP|520.00 MiB",
-            "|fsdp, FULL_SHARD|272.00 MiB",
-            "|fsdp, FULL_SHARD, cpu_offload|16.00 MiB");
+            "|fsdp, SHARD_GRAD_OP|524.00 MiB",
+            "|fsdp, FULL_SHARD|276.00 MiB",
+            "|fsdp, FULL_SHARD, cpu_offload|22.00 MiB");
     assertThat(report).contains("Chosen: fsdp, SHARD_GRAD_OP (under 1 billion parameters? yes");
   }
 }

@@ -35,15 +35,17 @@ class TestShardedCosts {
     return FsdpOptions.builder().shardingStrategy(strategy).build();
   }
 
-  private static long persistent(Cost cost) {
-    return cost.memory().parameters() + cost.memory().gradients() + cost.memory().optimizer();
+  /** What stays, without the one parameter's gradient that backward has just made. */
+  private static long persistent(Cost cost, long newestGradient) {
+    MemoryUse memory = cost.memory();
+    return memory.parameters() + memory.gradients() - newestGradient + memory.optimizer();
   }
 
   @Test
   void fullShardHoldsANthAndFourUnitsMore() {
     Cost cost = cost(4, 4, FsdpOptions.defaults());
 
-    assertThat(persistent(cost)).isEqualTo(16 * NUMEL / 4);
+    assertThat(persistent(cost, 4 * UNIT)).isEqualTo(16 * NUMEL / 4);
     assertThat(cost.memory().copies()).isEqualTo((2 + 2) * 4 * UNIT);
     assertThat(cost.sentBytesPerStep()).isEqualTo(3 * 4 * NUMEL * 3 / 4);
   }
@@ -52,7 +54,7 @@ class TestShardedCosts {
   void shardGradOpKeepsAllParametersFromForwardToBackward() {
     Cost cost = cost(4, 4, sharding(ShardingStrategy.SHARD_GRAD_OP));
 
-    assertThat(persistent(cost)).isEqualTo(16 * NUMEL / 4);
+    assertThat(persistent(cost, 4 * UNIT)).isEqualTo(16 * NUMEL / 4);
     assertThat(cost.memory().copies()).isEqualTo(4 * NUMEL + 2 * 4 * UNIT);
     assertThat(cost.sentBytesPerStep()).isEqualTo(2 * 4 * NUMEL * 3 / 4);
   }
@@ -61,7 +63,7 @@ class TestShardedCosts {
   void noShardHoldsEverythingOnceAndSendsWhatDdpSends() {
     Cost cost = cost(4, 1, sharding(ShardingStrategy.NO_SHARD));
 
-    assertThat(cost.memory().peak()).isEqualTo(16 * NUMEL);
+    assertThat(cost.memory().peak()).isEqualTo(16 * NUMEL + 4 * UNIT);
     assertThat(cost.sentBytesPerStep()).isEqualTo(2 * 4 * NUMEL * 3 / 4);
   }
 
@@ -69,18 +71,24 @@ class TestShardedCosts {
   void hybridShardsInTheGroupAndReducesAcrossGroups() {
     Cost cost = cost(8, 4, sharding(ShardingStrategy.HYBRID_SHARD));
 
-    assertThat(persistent(cost)).isEqualTo(16 * NUMEL / 4);
+    assertThat(persistent(cost, 4 * UNIT)).isEqualTo(16 * NUMEL / 4);
     // 3 P (S - 1) / S + 2 P / S (R - 1) / R
     assertThat(cost.sentBytesPerStep()).isEqualTo(3 * 4 * NUMEL * 3 / 4 + 4 * NUMEL / 4);
   }
 
   @Test
   void offloadedShardsAreOnTheHost() {
-    MemoryUse memory = cost(4, 4, FsdpOptions.builder().cpuOffload(true).build()).memory();
+    FsdpOptions options = FsdpOptions.builder().cpuOffload(true).build();
+    MemoryUse memory = cost(4, 4, options).memory();
 
     assertThat(memory.host()).isEqualTo(16 * NUMEL / 4);
-    assertThat(memory.peak()).isEqualTo(4 * 4 * UNIT);
-    assertThat(memory.onHost().peak()).isEqualTo(16 * NUMEL / 4 + 4 * 4 * UNIT);
+    // Two units, two gradients, and two reduced pieces on their way to the host.
+    long copies = 4 * 4 * UNIT + 2 * 4 * UNIT / 4;
+    long newest = 4 * UNIT;
+    assertThat(memory.peak()).isEqualTo(copies + newest);
+    assertThat(memory.onHost().peak()).isEqualTo(16 * NUMEL / 4 + copies + newest);
+    // A rank alone has nothing to reduce, so one gradient, and no piece of it.
+    assertThat(cost(1, 1, options).memory().peak()).isEqualTo(3 * 4 * UNIT + newest);
   }
 
   @Test
@@ -88,14 +96,18 @@ class TestShardedCosts {
     MixedPrecision bf16 = new MixedPrecision(DType.BFLOAT16, DType.FLOAT32, null);
     Cost cost = cost(4, 4, FsdpOptions.builder().mixedPrecision(bf16).build());
 
-    assertThat(persistent(cost)).isEqualTo(16 * NUMEL / 4);
+    assertThat(persistent(cost, 2 * UNIT)).isEqualTo(16 * NUMEL / 4);
     assertThat(cost.memory().copies()).isEqualTo(2 * 2 * UNIT + 2 * 4 * UNIT);
     assertThat(cost.sentBytesPerStep()).isEqualTo((2 * 2 + 4) * NUMEL * 3 / 4);
 
     MixedPrecision reducedToo = new MixedPrecision(DType.BFLOAT16, null, null);
-    assertThat(
-            cost(4, 4, FsdpOptions.builder().mixedPrecision(reducedToo).build()).sentBytesPerStep())
-        .isEqualTo(3 * 2 * NUMEL * 3 / 4);
+    Cost all = cost(4, 4, FsdpOptions.builder().mixedPrecision(reducedToo).build());
+    assertThat(all.memory().copies()).isEqualTo(4 * 2 * UNIT + 2 * 2 * UNIT / 4);
+    assertThat(all.sentBytesPerStep()).isEqualTo(3 * 2 * NUMEL * 3 / 4);
+
+    // Alone, gradients are added up in the shard itself if that has their type.
+    FsdpOptions alone = FsdpOptions.builder().mixedPrecision(bf16).build();
+    assertThat(cost(1, 1, alone).memory().copies()).isEqualTo(2 * 2 * UNIT);
   }
 
   @Test
@@ -134,7 +146,7 @@ class TestShardedCosts {
 
     assertThat(whole.memory().copies()).isEqualTo(2 * 4 * UNIT + 4 * NUMEL);
     assertThat(whole.sentBytesPerStep()).isEqualTo((2 * 2 + 1) * 4 * NUMEL * 3 / 4);
-    assertThat(sharded.memory().copies()).isEqualTo(4 * 4 * UNIT);
+    assertThat(sharded.memory().copies()).isEqualTo(4 * 4 * UNIT + 2 * 4 * UNIT / 4);
     assertThat(sharded.sentBytesPerStep()).isEqualTo(2 * 3 * 4 * NUMEL * 3 / 4);
   }
 
@@ -147,7 +159,7 @@ class TestShardedCosts {
     MemoryUse memory = cost(odd, 4, 4, FsdpOptions.defaults(), STEP).memory();
 
     assertThat(memory.parameters()).isEqualTo(4 * (98 + 2));
-    assertThat(memory.gradients()).isEqualTo(4 * 98);
+    assertThat(memory.gradients()).isEqualTo(4 * 98 + 4 * 391);
     assertThat(memory.optimizer()).isEqualTo(8 * 98);
     // One gather of both, one gradient of what is trained.
     assertThat(memory.copies()).isEqualTo(4 * (392 + 8) + 4 * 392);
@@ -158,7 +170,7 @@ class TestShardedCosts {
     // 7.5 billion parameters, 16 bytes each, on 64 ranks: 120 GB whole, 1.9 GB sharded.
     ModelOutline model = Outlines.units(7_500_000_000L);
 
-    assertThat(persistent(cost(model, 64, 64, FsdpOptions.defaults(), STEP)))
+    assertThat(persistent(cost(model, 64, 64, FsdpOptions.defaults(), STEP), 4 * 7_500_000_000L))
         .isEqualTo(1_875_000_000L);
   }
 
