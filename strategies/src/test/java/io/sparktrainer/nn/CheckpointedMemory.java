@@ -1,13 +1,13 @@
 package io.sparktrainer.nn;
 
-import io.sparktrainer.testing.Memory;
+import io.sparktrainer.strategy.Computation;
+import io.sparktrainer.strategy.ComputeOptions;
+import io.sparktrainer.strategy.plan.ActivationProbe;
+import io.sparktrainer.testing.ProcessGrowth;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
 import io.sparktrainer.torch.Threads;
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.bytedeco.pytorch.Tensor;
@@ -15,7 +15,8 @@ import org.bytedeco.pytorch.global.torch;
 
 /**
  * A process of its own that trains a deep model for some steps, checkpointed or not, and prints by
- * how many bytes its resident size peaked above where the first step started.
+ * how many bytes its resident size peaked above where the first step started, and what the planner
+ * finds of activations.
  */
 final class CheckpointedMemory {
   static final int LAYERS = 24;
@@ -30,45 +31,54 @@ final class CheckpointedMemory {
 
   private CheckpointedMemory() {}
 
-  public static void main(String[] arguments) throws IOException {
+  public static void main(String[] arguments) {
     Threads.use(1);
     Rng.seed(1);
     try (Deep model = new Deep()) {
-      if (arguments[0].equals("checkpointed")) {
-        ActivationCheckpointing.install(model, CheckpointPolicy.units());
-      }
-      float[] values = new float[ROWS * WIDTH];
-      for (int i = 0; i < values.length; i++) {
-        values[i] = (float) Math.sin(i);
-      }
-      long start = Memory.residentBytes();
-      double loss = 0;
-      for (int step = 0; step < 2; step++) {
-        try (var scope = NativeScope.open()) {
-          Tensor value = model.call(Tensors.of(values, ROWS, WIDTH)).square().mean();
-          value.backward();
-          loss += value.item_double();
+      ComputeOptions options =
+          ComputeOptions.builder()
+              .activationCheckpointing(
+                  arguments[0].equals("checkpointed") ? CheckpointPolicy.units() : null)
+              .build();
+      Loss loss = (output, target) -> output.square().mean();
+      // A small pass first: libraries and what they keep are there before the count begins.
+      train(model, input(1), loss, options);
+      model.parameters().values().forEach(Tensors::clearGrad);
+      try (Tensor x = NativeScope.keep(input(ROWS))) {
+        ProcessGrowth growth = ProcessGrowth.start();
+        double sum = 0;
+        for (int step = 0; step < 2; step++) {
+          sum += train(model, x, loss, options);
         }
+        System.out.println("peak=" + growth.peak());
+        System.out.println("loss=" + sum);
+        model
+            .parameters()
+            .forEach(
+                (name, tensor) ->
+                    System.out.println("gradient=" + tensor.grad().sum().item_double()));
+        System.out.println(
+            "planned=" + ActivationProbe.measure(model, new Tensor[] {x}, x, loss, options));
       }
-      System.out.println("peak=" + (peakBytes() - start));
-      System.out.println("loss=" + loss);
-      model
-          .parameters()
-          .forEach(
-              (name, tensor) ->
-                  System.out.println("gradient=" + tensor.grad().sum().item_double()));
     }
   }
 
-  private static long peakBytes() throws IOException {
-    try (var lines = Files.lines(Path.of("/proc/self/status"))) {
-      return lines
-              .filter(line -> line.startsWith("VmHWM:"))
-              .mapToLong(line -> Long.parseLong(line.replaceAll("\\D", "")))
-              .findFirst()
-              .orElseThrow()
-          * 1024;
+  private static double train(Block model, Tensor x, Loss loss, ComputeOptions options) {
+    try (var scope = NativeScope.open();
+        Computation computation = new Computation(model, options)) {
+      Tensor value = computation.loss(new Tensor[] {x}, x, loss);
+      value.backward();
+      computation.release();
+      return value.item_double();
     }
+  }
+
+  private static Tensor input(int rows) {
+    float[] values = new float[rows * WIDTH];
+    for (int i = 0; i < values.length; i++) {
+      values[i] = (float) Math.sin(i);
+    }
+    return Tensors.of(values, rows, WIDTH);
   }
 
   private static final class Layer extends Block implements ShardUnit {

@@ -5,16 +5,17 @@ import io.sparktrainer.nn.BlockInterceptor;
 import io.sparktrainer.nn.Loss;
 import io.sparktrainer.strategy.Computation;
 import io.sparktrainer.strategy.ComputeOptions;
+import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.ProcessMemory;
+import io.sparktrainer.torch.Tensors;
 import java.util.Map;
-import java.util.function.Supplier;
 import org.bytedeco.pytorch.Tensor;
 
 /**
- * What one batch's forward pass holds when it holds most: tensors kept for backward, and those that
- * blocks still work with.
+ * What one batch's pass holds when it holds most: tensors kept for backward, and those that blocks
+ * still work with.
  */
 public final class ActivationProbe {
   // The heap may serve a pass from memory that it already holds; then that pass grows too little.
@@ -25,7 +26,9 @@ public final class ActivationProbe {
   /**
    * Measures by running one batch forward on the CPU, a few times, reading the growth of the
    * process at the end of every block. Backward is left out: it holds less, and leaves holes in the
-   * native heap that the next pass would fill without growing.
+   * native heap that the next pass would fill without growing. Where blocks are checkpointed it
+   * holds more, and is run too: a block's second computation comes on top of what all of them keep.
+   * The model's gradients are cleared then.
    *
    * @param inputs one batch's inputs on the CPU
    * @param options precision and checkpointing of the training
@@ -33,31 +36,34 @@ public final class ActivationProbe {
    */
   public static long measure(
       Block model, Tensor[] inputs, Tensor target, Loss loss, ComputeOptions options) {
+    Watermark watermark = new Watermark(model);
+    Map<String, Block> blocks = model.blocks();
+    // Before checkpointing is installed, and so inside it: it sees second computations as well.
+    blocks.values().forEach(block -> block.intercept(watermark));
     try (Computation computation = new Computation(model, options)) {
       long largest = 0;
       for (int pass = 0; pass < PASSES; pass++) {
-        long growth = growth(model, () -> computation.loss(inputs, target, loss));
+        ProcessMemory.trimNativeHeap();
+        watermark.begin();
+        try (var scope = NativeScope.open();
+            var recorded = Gradients.on()) {
+          Tensor value = computation.loss(inputs, target, loss);
+          watermark.read();
+          if (options.activationCheckpointing() != null) {
+            value.backward();
+          }
+        }
         computation.release();
+        if (options.activationCheckpointing() != null) {
+          model.parameters().values().forEach(Tensors::clearGrad);
+        }
         // In the first pass libraries allocate what they keep.
-        largest = pass == 0 ? 0 : Math.max(largest, growth);
+        largest = pass == 0 ? 0 : Math.max(largest, watermark.growth());
       }
       return largest;
-    }
-  }
-
-  private static long growth(Block model, Supplier<Tensor> forward) {
-    ProcessMemory.trimNativeHeap();
-    Watermark watermark = new Watermark(ProcessMemory.anonymousBytes());
-    Map<String, Block> blocks = model.blocks();
-    blocks.values().forEach(block -> block.intercept(watermark));
-    try (var scope = NativeScope.open();
-        var recorded = Gradients.on()) {
-      Tensor unused = forward.get();
-      watermark.read();
     } finally {
       blocks.values().forEach(block -> block.removeInterceptor(watermark));
     }
-    return watermark.growth();
   }
 
   /**
@@ -86,16 +92,32 @@ public final class ActivationProbe {
   }
 
   private static final class Watermark implements BlockInterceptor {
-    private final long start;
+    private final Block model;
+    private long start;
     private long highest;
 
-    private Watermark(long start) {
-      this.start = start;
-      this.highest = start;
+    private Watermark(Block model) {
+      this.model = model;
+    }
+
+    private void begin() {
+      start = ProcessMemory.anonymousBytes() - gradientBytes();
+      highest = start;
     }
 
     private void read() {
-      highest = Math.max(highest, ProcessMemory.anonymousBytes());
+      highest = Math.max(highest, ProcessMemory.anonymousBytes() - gradientBytes());
+    }
+
+    /** Of parameters, which are planned for apart. */
+    private long gradientBytes() {
+      try (var scope = NativeScope.open()) {
+        return model.parameters().values().stream()
+            .map(Tensor::grad)
+            .filter(Tensor::defined)
+            .mapToLong(gradient -> gradient.numel() * DType.of(gradient).bytes())
+            .sum();
+      }
     }
 
     private long growth() {
