@@ -287,6 +287,25 @@ STANDIN_API cudaError_t cudaFree(void *memory) {
   return SUCCESS;
 }
 
+struct call {
+  void (*function)(void *);
+  void *argument;
+};
+
+static void call(void *argument) {
+  struct call *call = argument;
+  call->function(call->argument);
+  free(call);
+}
+
+STANDIN_API cudaError_t cudaLaunchHostFunc(void *stream, void (*function)(void *), void *argument) {
+  struct call *request = malloc(sizeof *request);
+  request->function = function;
+  request->argument = argument;
+  standin_enqueue(stream, call, request);
+  return SUCCESS;
+}
+
 struct copy {
   void *target;
   const void *source;

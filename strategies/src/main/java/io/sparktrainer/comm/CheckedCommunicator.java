@@ -182,7 +182,12 @@ abstract class CheckedCommunicator implements Communicator {
     return failure(call, startNanos, found, cause);
   }
 
-  private void requireOpen(String verb) {
+  @Override
+  public final void requireIntact() {
+    requireNotAborted("use the results of collectives");
+  }
+
+  private void requireNotAborted(String verb) {
     String reason = abort.reason();
     if (reason != null) {
       throw new CollectiveException(
@@ -190,6 +195,10 @@ abstract class CheckedCommunicator implements Communicator {
               .formatted(verb, reason, rank, worldSize),
           null);
     }
+  }
+
+  private void requireOpen(String verb) {
+    requireNotAborted(verb);
     if (closed) {
       throw new IllegalStateException(
           "Cannot %s: the communicator is closed (rank %d of %d)."

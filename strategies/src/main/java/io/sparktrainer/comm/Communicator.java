@@ -6,9 +6,14 @@ import org.bytedeco.pytorch.Tensor;
  * Collectives between the ranks of one group.
  *
  * <p>Every rank of the group calls the same collectives in the same order with tensors of the same
- * size and type. A collective returns at once with a handle; tensors handed in must stay alive and
- * untouched until {@link CollectiveHandle#await()} has returned. Tensors are contiguous. One thread
- * at a time uses a communicator.
+ * size and type. A collective returns at once with a handle; tensors handed in must stay untouched
+ * until {@link CollectiveHandle#await()} has returned. Tensors are contiguous. One thread at a time
+ * uses a communicator.
+ *
+ * <p>On a GPU a collective begins after all that the calling thread has given the device so far,
+ * and {@code await} lets the device wait, not the thread: see {@link CollectiveHandle} for what it
+ * guarantees. Whoever reads results on the host uses {@link CollectiveHandle#awaitOnHost}, or
+ * copies them there and then calls {@link #requireIntact}.
  *
  * <p>Two exits: {@link #close()} after success, {@link #abort(String)} after a failure, from any
  * thread, which also frees ranks that wait inside a collective.
@@ -61,6 +66,14 @@ public interface Communicator extends AutoCloseable {
    *     group; contains the caller
    */
   Communicator subGroup(String name, int... ranks);
+
+  /**
+   * Makes sure that what was read from tensors, after collectives over them, is a result: a group
+   * that is aborted frees devices that wait in a collective, with anything in their tensors.
+   *
+   * @throws CollectiveException if the group was aborted, here or, as far as is known, elsewhere
+   */
+  void requireIntact();
 
   /** What this rank has sent through this group so far, by kind of collective. */
   CollectiveCounts counts();

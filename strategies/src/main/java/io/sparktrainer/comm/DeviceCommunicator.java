@@ -39,7 +39,13 @@ public final class DeviceCommunicator implements Communicator {
 
   private Communicator groupOf(Tensor tensor) {
     // What is not a tensor at all is refused by either group.
-    return tensor.isNull() || !tensor.defined() || tensor.is_cpu() ? host : device;
+    return tensor.isNull() || !tensor.defined() || tensor.is_cpu() ? host() : device;
+  }
+
+  /** What goes over the host mostly was read from the device. */
+  private Communicator host() {
+    device.requireIntact();
+    return host;
   }
 
   @Override
@@ -74,12 +80,18 @@ public final class DeviceCommunicator implements Communicator {
 
   @Override
   public CollectiveHandle barrier() {
-    return host.barrier();
+    return host().barrier();
   }
 
   @Override
   public Communicator subGroup(String name, int... ranks) {
     return new DeviceCommunicator(host.subGroup(name, ranks), device.subGroup(name, ranks));
+  }
+
+  @Override
+  public void requireIntact() {
+    device.requireIntact();
+    host.requireIntact();
   }
 
   @Override

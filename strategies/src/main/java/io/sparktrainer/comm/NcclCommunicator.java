@@ -4,12 +4,13 @@ import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Deque;
-import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.global.nccl;
+import org.bytedeco.cuda.nccl.ncclComm;
+import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -19,9 +20,9 @@ import org.slf4j.LoggerFactory;
  * Collectives between ranks on CUDA devices, on NCCL; {@link NcclRendezvous} connects them.
  *
  * <p>Element types: as with {@link GlooCommunicator}. Collectives run on a CUDA stream of the
- * group's own, after what the calling thread had given libtorch to compute; whoever has awaited one
- * sees its result on every stream. A rank that fails, is lost or late aborts the group on the
- * device.
+ * group's own, after what the calling thread had given libtorch to compute, and {@link
+ * CollectiveHandle#await} makes the calling thread's stream wait for one. A rank that fails, is
+ * lost or late aborts the group on the device, also when nobody waits for a collective.
  */
 public final class NcclCommunicator extends CheckedCommunicator {
   private static final Logger LOG = LoggerFactory.getLogger(NcclCommunicator.class);
@@ -44,10 +45,13 @@ public final class NcclCommunicator extends CheckedCommunicator {
   private final NcclGroup group;
   private final boolean root;
   private final Tensor token;
-  private final Deque<NcclHandle> underWay = new ArrayDeque<>();
-  private @Nullable List<Started> together;
+  private final Deque<NcclHandle> underWay = new ArrayDeque<>(); // in the order of the stream
+  private long lastEndNanos = System.nanoTime();
 
-  private record Started(NcclHandle handle, CollectiveCall call, NcclGroup.Launch launch) {}
+  /** One of NCCL's collectives; returns its result. */
+  private interface Collective {
+    int queue(Pointer from, Pointer to, long count, int type, ncclComm comm, CUstream_st stream);
+  }
 
   NcclCommunicator(NcclSession session, NcclGroup group, int rank, int worldSize, boolean root) {
     super(rank, worldSize, session.abort, new TensorChecks(session.device, "NCCL"));
@@ -60,121 +64,84 @@ public final class NcclCommunicator extends CheckedCommunicator {
     session.watch(this);
   }
 
-  /**
-   * Starts all collectives that {@code calls} makes of this group as one, which saves launches
-   * where there are many small ones. They can be awaited once this has returned.
-   */
-  public void grouped(Runnable calls) {
-    if (together != null) {
-      calls.run();
-      return;
-    }
-    List<Started> started = new ArrayList<>();
-    together = started;
-    try {
-      calls.run();
-    } finally {
-      together = null;
-      if (!started.isEmpty()) {
-        launch(started);
-      }
-    }
-  }
-
   @Override
   CollectiveHandle startAllReduce(CollectiveCall call, Tensor tensor, ReduceOp op) {
-    int type = type(tensor);
-    int reduction = reduction(op);
-    long count = tensor.numel();
-    Tensor kept = FlatTensors.keep(tensor);
-    return start(
-        call,
-        (comm, stream) ->
-            nccl.ncclAllReduce(
-                kept.data_ptr(), kept.data_ptr(), count, type, reduction, comm, stream),
-        kept);
+    return start(call, tensor, tensor, tensor.numel(), reducing(op, nccl::ncclAllReduce));
   }
 
   @Override
   CollectiveHandle startReduceScatter(
       CollectiveCall call, Tensor output, Tensor input, ReduceOp op) {
-    int type = type(input);
-    int reduction = reduction(op);
-    long count = output.numel();
-    Tensor to = FlatTensors.keep(output);
-    Tensor from = FlatTensors.keep(input);
-    return start(
-        call,
-        (comm, stream) ->
-            nccl.ncclReduceScatter(
-                from.data_ptr(), to.data_ptr(), count, type, reduction, comm, stream),
-        to,
-        from);
+    return start(call, input, output, output.numel(), reducing(op, nccl::ncclReduceScatter));
   }
 
   @Override
   CollectiveHandle startAllGather(CollectiveCall call, Tensor output, Tensor input) {
-    int type = type(input);
-    long count = input.numel();
-    Tensor to = FlatTensors.keep(output);
-    Tensor from = FlatTensors.keep(input);
-    return start(
-        call,
-        (comm, stream) ->
-            nccl.ncclAllGather(from.data_ptr(), to.data_ptr(), count, type, comm, stream),
-        to,
-        from);
+    return start(call, input, output, input.numel(), nccl::ncclAllGather);
   }
 
   @Override
   CollectiveHandle startBroadcast(CollectiveCall call, Tensor tensor, int sender) {
-    int type = type(tensor);
-    long count = tensor.numel();
-    Tensor kept = FlatTensors.keep(tensor);
     return start(
         call,
-        (comm, stream) ->
-            nccl.ncclBroadcast(kept.data_ptr(), kept.data_ptr(), count, type, sender, comm, stream),
-        kept);
+        tensor,
+        tensor,
+        tensor.numel(),
+        (from, to, count, type, comm, stream) ->
+            nccl.ncclBroadcast(from, to, count, type, sender, comm, stream));
   }
 
   @Override
   CollectiveHandle startBarrier(CollectiveCall call) {
-    Tensor kept = FlatTensors.keep(token);
-    return launchOne(
-        call,
-        (comm, stream) ->
-            nccl.ncclAllReduce(
-                kept.data_ptr(), kept.data_ptr(), 1, nccl.ncclInt32, nccl.ncclMax, comm, stream),
-        kept);
+    return start(call, token, token, 1, reducing(ReduceOp.MAX, nccl::ncclAllReduce));
   }
 
-  /** Nothing is launched for tensors without elements, which are so on every rank. */
-  private CollectiveHandle start(CollectiveCall call, NcclGroup.Launch launch, Tensor... tensors) {
-    if (call.elements() == 0) {
-      for (Tensor tensor : tensors) {
-        tensor.close();
-      }
+  private interface Reducing {
+    int queue(
+        Pointer from, Pointer to, long count, int type, int op, ncclComm comm, CUstream_st stream);
+  }
+
+  private static Collective reducing(ReduceOp op, Reducing collective) {
+    int reduction = reduction(op);
+    return (from, to, count, type, comm, stream) ->
+        collective.queue(from, to, count, type, reduction, comm, stream);
+  }
+
+  /**
+   * Nothing is queued for tensors without elements, which are so on every rank.
+   *
+   * @param count elements, as NCCL counts them for this collective
+   */
+  private CollectiveHandle start(
+      CollectiveCall call, Tensor input, Tensor output, long count, Collective collective) {
+    if (count == 0) {
       return DONE;
     }
-    return launchOne(call, launch, tensors);
-  }
-
-  private CollectiveHandle launchOne(
-      CollectiveCall call, NcclGroup.Launch launch, Tensor... tensors) {
-    Started started = new Started(new NcclHandle(this, call, tensors), call, launch);
-    if (together != null) {
-      together.add(started);
-    } else {
-      launch(List.of(started));
-    }
-    return started.handle;
-  }
-
-  private void launch(List<Started> started) {
     long startNanos = System.nanoTime();
-    CollectiveCall first = started.get(0).call;
-    int state = group.launch(started.stream().map(Started::launch).toList());
+    int type = type(input);
+    Tensor from = FlatTensors.keep(input);
+    Tensor to = FlatTensors.keep(output);
+    int state =
+        group.launch(
+            (comm, stream) ->
+                collective.queue(from.data_ptr(), to.data_ptr(), count, type, comm, stream));
+    CollectiveException failure = awaitQueued(call, startNanos, state);
+    // Some of it may be on the stream although it failed.
+    NcclHandle handle = new NcclHandle(this, call, startNanos, group.mark(), from, to);
+    synchronized (underWay) {
+      underWay.add(handle);
+      settleEnded();
+    }
+    if (failure != null) {
+      throw failure;
+    }
+    return handle;
+  }
+
+  /** Waits until a collective is on the stream; why it is not, after an abort of the group. */
+  private @Nullable CollectiveException awaitQueued(
+      CollectiveCall call, long startNanos, int result) {
+    int state = result;
     String refusal = NcclGroup.isError(state) ? "NCCL did not start it: " : LOST;
     while (state == nccl.ncclInProgress || NcclGroup.isError(state)) {
       String found = null;
@@ -189,41 +156,41 @@ public final class NcclCommunicator extends CheckedCommunicator {
         found = "NCCL did not start it within " + session.timeoutSeconds + " s";
       }
       if (found != null) {
-        CollectiveException failure = failure(first, startNanos, found, null);
+        CollectiveException failure = failure(call, startNanos, found, null);
         session.abort(String.valueOf(failure.getMessage()));
-        track(started); // some may have started
-        throw failure;
+        return failure;
       }
       LockSupport.parkNanos(PAUSE_NANOSECONDS);
       state = group.state();
     }
-    track(started);
+    return null;
   }
 
-  private void track(List<Started> started) {
-    started.forEach(each -> each.handle.launched(group.mark()));
-    synchronized (underWay) {
-      underWay.removeIf(NcclHandle::settle);
-      started.forEach(each -> underWay.add(each.handle));
+  /** Forgets collectives that have ended; the caller holds their lock. */
+  private void settleEnded() {
+    while (!underWay.isEmpty() && underWay.element().settle()) {
+      underWay.remove();
+      lastEndNanos = System.nanoTime();
     }
   }
 
   /** Aborts the group if NCCL reports an error, or if a collective is late. */
   void look() {
     String problem = group.problem();
-    if (problem != null) {
-      if (abortSignal().reason() == null) {
-        session.abort(LOST + problem);
-      }
-      return;
-    }
+    String found = null;
     synchronized (underWay) {
-      underWay.removeIf(NcclHandle::settle);
+      settleEnded();
       NcclHandle oldest = underWay.peek();
-      String late = oldest == null ? null : oldest.overdue(session.timeoutSeconds);
-      if (late != null && abortSignal().reason() == null) {
-        session.abort(late);
+      if (problem != null) {
+        found =
+            "%s%s%s. See the other ranks' logs for what came first"
+                .formatted(LOST, problem, oldest == null ? "" : ", in " + oldest.call());
+      } else if (oldest != null) {
+        found = oldest.overdue(lastEndNanos, session.timeoutSeconds);
       }
+    }
+    if (found != null && abortSignal().reason() == null) {
+      session.abort(found);
     }
   }
 
@@ -233,7 +200,7 @@ public final class NcclCommunicator extends CheckedCommunicator {
     boolean aborted = false;
     while (true) {
       synchronized (underWay) {
-        underWay.removeIf(NcclHandle::settle);
+        settleEnded();
         if (underWay.isEmpty()) {
           token.close();
           return true;

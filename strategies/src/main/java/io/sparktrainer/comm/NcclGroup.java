@@ -3,7 +3,6 @@ package io.sparktrainer.comm;
 import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
-import java.util.List;
 import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.global.nccl;
 import org.bytedeco.cuda.nccl.ncclComm;
@@ -144,28 +143,17 @@ final class NcclGroup {
   }
 
   /**
-   * Queues collectives, as one where there are several. They are on the stream once {@link
-   * #state()} is success.
+   * Queues a collective behind what the calling thread has given libtorch. It is on the stream once
+   * {@link #state()} is success.
    *
    * @return NCCL's result
    */
-  synchronized int launch(List<Launch> launches) {
+  synchronized int launch(Launch collective) {
     if (comm == null || ended) {
       return nccl.ncclInvalidUsage;
     }
     stream.followLibtorch();
-    if (launches.size() == 1) {
-      return launches.get(0).on(comm, stream.handle());
-    }
-    int result = nccl.ncclGroupStart();
-    for (Launch launch : launches) {
-      if (isError(result)) {
-        break;
-      }
-      result = launch.on(comm, stream.handle());
-    }
-    int end = nccl.ncclGroupEnd();
-    return isError(result) ? result : end;
+    return collective.on(comm, stream.handle());
   }
 
   /** Marks the end of what is on the stream. */

@@ -1,5 +1,6 @@
 package io.sparktrainer.comm;
 
+import io.sparktrainer.comm.CollectiveCounts.Kind;
 import io.sparktrainer.torch.CudaStream;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -7,9 +8,12 @@ import org.bytedeco.pytorch.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One collective on the device. It holds the tensors until the device is done with them. Nobody
- * waits inside native code: the device, the group's state and the signal of an abort are looked at
- * in turn.
+ * One collective on the device. Nobody waits inside native code: who waits on the host looks at the
+ * device and at the signal of an abort in turn, and the session's watch raises that.
+ *
+ * <p>It holds the tensors until the device is done with them, or until {@link #await} has made the
+ * caller's stream wait for it: their memory goes back to that stream, whose next work then finds
+ * them unused. So libtorch's allocator need not be told of the group's stream.
  */
 final class NcclHandle implements CollectiveHandle {
   // A collective under way takes tens of microseconds at least: look often at first, then rarely.
@@ -18,29 +22,51 @@ final class NcclHandle implements CollectiveHandle {
 
   private final NcclCommunicator owner;
   private final CollectiveCall call;
+  private final CudaStream.Mark end;
   private final Tensor[] tensors;
-  private final long startNanos = System.nanoTime();
-  private CudaStream.@Nullable Mark end;
-  private boolean released;
+  private final long startNanos;
+  private boolean freed;
+  private boolean ended;
   private volatile boolean done;
   private @Nullable CollectiveException failure;
 
   /**
-   * @param tensors kept handles, closed when the device is done
+   * @param startNanos when the call was made
+   * @param end behind the collective on the group's stream; owned by the handle from now on
+   * @param tensors kept handles, closed when they are not needed any more
    */
-  NcclHandle(NcclCommunicator owner, CollectiveCall call, Tensor... tensors) {
+  NcclHandle(
+      NcclCommunicator owner,
+      CollectiveCall call,
+      long startNanos,
+      CudaStream.Mark end,
+      Tensor... tensors) {
     this.owner = owner;
     this.call = call;
+    this.startNanos = startNanos;
+    this.end = end;
     this.tensors = tensors;
-  }
-
-  /** The collective is on the stream, before {@code mark}. */
-  synchronized void launched(CudaStream.Mark mark) {
-    this.end = mark;
   }
 
   @Override
   public void await() {
+    // Also if it has ended on the device: an abort ends it, too.
+    boolean over = done || owner.abortSignal().reason() != null;
+    if (over || call.kind() == Kind.BARRIER || !leadLibtorch()) {
+      awaitOnHost();
+    }
+  }
+
+  private synchronized boolean leadLibtorch() {
+    if (!ended && !end.leadLibtorch()) {
+      return false;
+    }
+    free();
+    return true;
+  }
+
+  @Override
+  public void awaitOnHost() {
     for (int look = 0; !look(); look++) {
       if (look < SPINS) {
         Thread.onSpinWait();
@@ -56,7 +82,7 @@ final class NcclHandle implements CollectiveHandle {
 
   @Override
   public boolean isDone() {
-    return done || owner.abortSignal().reason() != null || isReached();
+    return done || owner.abortSignal().reason() != null || settle();
   }
 
   /** Returns whether the wait is over, well or not. */
@@ -64,20 +90,17 @@ final class NcclHandle implements CollectiveHandle {
     if (done) {
       return true;
     }
-    CollectiveException found = null;
     // An abort ends the work on the device, too, so it is looked at behind the device.
-    boolean reached = isReached();
+    boolean reached = settle();
     String reason = owner.abortSignal().reason();
     if (reason != null) {
-      found = owner.failure(call, startNanos, "the group was aborted by " + reason, null);
-    } else if (!reached && Thread.currentThread().isInterrupted()) {
-      found = owner.failure(call, startNanos, "the thread was interrupted", null);
-    } else if (!reached) {
-      owner.look();
-      return false;
+      finish(owner.failure(call, startNanos, "the group was aborted by " + reason, null));
+    } else if (reached) {
+      finish(null);
+    } else if (Thread.currentThread().isInterrupted()) {
+      finish(owner.failure(call, startNanos, "the thread was interrupted", null));
     }
-    finish(found);
-    return true;
+    return done;
   }
 
   private synchronized void finish(@Nullable CollectiveException found) {
@@ -85,45 +108,40 @@ final class NcclHandle implements CollectiveHandle {
       failure = found;
       done = true;
     }
-    if (found == null) {
-      release();
-    }
   }
 
-  private synchronized boolean isReached() {
-    if (end == null && !released) {
-      throw new IllegalStateException(
-          "Cannot wait for %s: it starts at the end of its group of calls (rank %d of %d)."
-              .formatted(call, owner.rank(), owner.worldSize()));
-    }
-    return released || (end != null && end.isReached());
-  }
-
-  /** Frees the tensors if the device is done with them; returns whether it is. */
+  /** Gives back what is held if the device is done with the collective; returns whether it is. */
   synchronized boolean settle() {
-    if (!released && (end == null || end.isReached())) {
-      release();
+    if (!ended && end.isReached()) {
+      ended = true;
+      end.release();
+      free();
     }
-    return released;
+    return ended;
   }
 
-  private void release() {
-    if (!released) {
-      released = true;
-      if (end != null) {
-        end.release();
-      }
+  private void free() {
+    if (!freed) {
+      freed = true;
       for (Tensor tensor : tensors) {
         tensor.close();
       }
     }
   }
 
-  /** Why the collective has to be given up, or null while it may still end well. */
-  @Nullable String overdue(int timeoutSeconds) {
-    boolean late = System.nanoTime() - startNanos > TimeUnit.SECONDS.toNanos(timeoutSeconds);
-    return late && !settle()
-        ? "%s did not end within %d s. Ranks that make another call, or with other sizes, wait for ever: see their logs"
+  CollectiveCall call() {
+    return call;
+  }
+
+  /**
+   * Why the collective has to be given up, or null while it may still end well.
+   *
+   * @param turnNanos when the group's collective before it had ended
+   */
+  @Nullable String overdue(long turnNanos, int timeoutSeconds) {
+    long since = Math.max(turnNanos - startNanos, 0) + startNanos;
+    return System.nanoTime() - since > TimeUnit.SECONDS.toNanos(timeoutSeconds)
+        ? "%s did not end within %d s. Ranks that make another call, or with other sizes, wait for ever: see their logs, or raise the time-out"
             .formatted(call, timeoutSeconds)
         : null;
   }

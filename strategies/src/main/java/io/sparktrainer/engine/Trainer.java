@@ -171,6 +171,7 @@ public final class Trainer {
         rows += batch.rows();
       }
     }
+    strategy.communicator().requireIntact();
     Update update = update(steps, lossSum, gradientFactor(source, weightSum));
     double seconds = (System.nanoTime() - start) / 1e9;
     return new StepMetrics(

@@ -89,7 +89,7 @@ public final class GradScaler {
     try (var scope = NativeScope.open();
         var off = Gradients.off()) {
       Tensor found = divide(parameters);
-      communicator.allReduce(found, ReduceOp.MAX).await();
+      communicator.allReduce(found, ReduceOp.MAX).awaitOnHost();
       finite = found.item_double() == 0;
     }
     adapt(finite, communicator);

@@ -207,6 +207,7 @@ public abstract class ReplicaStrategy implements ParallelStrategy {
     if (rank() == 0) {
       model.state().forEach((name, tensor) -> full.put(name, tensor.detach().cpu()));
     }
+    communicator.requireIntact();
     return full;
   }
 

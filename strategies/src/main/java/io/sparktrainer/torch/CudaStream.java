@@ -10,8 +10,14 @@ import org.jspecify.annotations.Nullable;
 /**
  * A queue of work on a CUDA device, beside the ones that libtorch computes on. Every call makes the
  * device the calling thread's current one.
+ *
+ * <p>With a stand-in for a device tensors are in host memory, and the calling thread itself
+ * computes: no work of libtorch's is ever queued, and only the thread can wait. Where a stream was
+ * made current, it counts as the one that the thread computes on.
  */
 public final class CudaStream implements AutoCloseable {
+  private static final ThreadLocal<@Nullable CudaStream> CURRENT_OF_STAND_IN = new ThreadLocal<>();
+
   private final int device;
   private final boolean libtorchComputesThere;
   private final CUstream_st stream;
@@ -45,6 +51,24 @@ public final class CudaStream implements AutoCloseable {
         return false;
       }
       check(result, "look at work on");
+      return true;
+    }
+
+    /**
+     * Lets what the calling thread gives libtorch to compute from now on wait until the mark is
+     * reached. The thread does not wait.
+     *
+     * @return false, and nothing was done, if libtorch computes on the calling thread itself, with
+     *     a stand-in for a device
+     */
+    public boolean leadLibtorch() {
+      if (!isQueued()) {
+        return false;
+      }
+      use();
+      try (var scope = NativeScope.open()) {
+        check(cudart.cudaStreamWaitEvent(libtorchStream(), event, 0), "order libtorch's work on");
+      }
       return true;
     }
 
@@ -112,20 +136,56 @@ public final class CudaStream implements AutoCloseable {
    * compute so far.
    */
   public void followLibtorch() {
+    Mark soFar = markLibtorch();
+    follow(soFar);
+    soFar.release();
+  }
+
+  /** Lets what is queued here from now on wait until {@code mark}, of any stream, is reached. */
+  public void follow(Mark mark) {
+    use();
+    check(cudart.cudaStreamWaitEvent(stream, mark.event, 0), "order work on");
+  }
+
+  /** Marks the end of what the calling thread has given libtorch to compute so far. */
+  public Mark markLibtorch() {
     use();
     CUevent_st event = event();
     try (var scope = NativeScope.open()) {
       check(cudart.cudaEventRecord(event, libtorchStream()), "mark libtorch's stream of");
-      check(cudart.cudaStreamWaitEvent(stream, event, 0), "order work on");
     }
-    synchronized (unused) {
-      unused.push(event);
-    }
+    return new Mark(event);
   }
 
-  /** Libtorch's current stream; the default one with a stand-in, whose tensors need none. */
+  /** Whether libtorch queues what the calling thread gives it, so that streams can wait for it. */
+  private boolean isQueued() {
+    return libtorchComputesThere || CURRENT_OF_STAND_IN.get() != null;
+  }
+
+  /** Libtorch's current stream; with a stand-in the default one, on which nothing ever is. */
   private @Nullable CUstream_st libtorchStream() {
-    return libtorchComputesThere ? CudaTorch.currentStream(Device.cuda(device)).stream() : null;
+    if (libtorchComputesThere) {
+      return CudaTorch.currentStream(Device.cuda(device)).stream();
+    }
+    CudaStream current = CURRENT_OF_STAND_IN.get();
+    return current == null ? null : current.stream;
+  }
+
+  /** The calling thread's work goes to this stream until the result is closed, by that thread. */
+  public Current makeCurrent() {
+    use();
+    if (libtorchComputesThere) {
+      return CudaTorch.makeCurrent(stream, Device.cuda(device));
+    }
+    CudaStream before = CURRENT_OF_STAND_IN.get();
+    CURRENT_OF_STAND_IN.set(this);
+    return () -> CURRENT_OF_STAND_IN.set(before);
+  }
+
+  /** A stretch of the calling thread's work. */
+  public interface Current extends AutoCloseable {
+    @Override
+    void close();
   }
 
   /** Marks the end of what is queued now. */

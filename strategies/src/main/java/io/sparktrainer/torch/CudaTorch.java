@@ -1,7 +1,9 @@
 package io.sparktrainer.torch;
 
+import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.pytorch.Generator;
 import org.bytedeco.pytorch.cuda.CUDAStream;
+import org.bytedeco.pytorch.cuda.CUDAStreamGuard;
 import org.bytedeco.pytorch.cuda.DeviceAllocator;
 import org.bytedeco.pytorch.global.torch;
 import org.bytedeco.pytorch.global.torch_cuda;
@@ -94,6 +96,15 @@ public final class CudaTorch {
   /** A stream of its own beside the current one, in the current scope. */
   static CUDAStream newStream(Device device) {
     return torch_cuda.getStreamFromPool(false, index(device));
+  }
+
+  /** The calling thread's work on {@code device} goes to {@code stream} until this is closed. */
+  static CudaStream.Current makeCurrent(CUstream_st stream, Device device) {
+    try (var scope = NativeScope.open()) {
+      CUDAStream known = torch_cuda.getStreamFromExternal(stream, index(device));
+      CUDAStreamGuard guard = NativeScope.keep(new CUDAStreamGuard(known.unwrap()));
+      return guard::close;
+    }
   }
 
   /** A source of random numbers on {@code device}, in the current scope. */

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.sparktrainer.comm.testing.RankProcesses;
 import io.sparktrainer.testing.StandIns;
+import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
@@ -20,7 +21,10 @@ import org.junit.jupiter.params.provider.CsvSource;
 class ITNcclProcesses {
   private static final String SAID = "SAID ";
 
-  /** One rank; the argument says whether it joins with the run's store. */
+  /**
+   * One rank; the arguments say whether it joins with the run's store, and whether rank 0 waits on
+   * the host for what the other never does, or lets its device wait.
+   */
   static final class Rank {
     private Rank() {}
 
@@ -40,7 +44,7 @@ class ITNcclProcesses {
         pair.allReduce(tensor, ReduceOp.AVG).await();
         float[] sums = Tensors.toFloats(tensor);
         System.out.println(SAID + sums[0] + " " + sums[1]);
-        waitForTheKilled(group);
+        waitForTheKilled(group, RankProcesses.arguments(arguments)[1].equals("device"));
       } catch (CollectiveException e) {
         System.out.println(SAID + e.getMessage());
         group.abort("failed");
@@ -64,7 +68,11 @@ class ITNcclProcesses {
       }
     }
 
-    private static void waitForTheKilled(Communicator group) {
+    private static void waitForTheKilled(Communicator group, boolean onDevice) {
+      if (group.rank() == 0 && onDevice) {
+        letTheDeviceWait(group);
+        return;
+      }
       CollectiveHandle barrier = group.rank() == 0 ? group.barrier() : null;
       System.out.println(SAID + "ready");
       if (barrier != null) {
@@ -77,21 +85,36 @@ class ITNcclProcesses {
         Thread.currentThread().interrupt();
       }
     }
+
+    /** As a step does that reads its loss: await has long returned when the peer dies. */
+    private static void letTheDeviceWait(Communicator group) {
+      try (CudaStream computing = CudaStream.open(Device.CPU);
+          var current = computing.makeCurrent()) {
+        group.allReduce(Tensors.of(new float[] {1}, 1), ReduceOp.SUM).await();
+        CudaStream.Mark step = computing.mark();
+        System.out.println(SAID + "ready");
+        while (!step.isReached()) {
+          Thread.onSpinWait();
+        }
+        step.release();
+        group.requireIntact();
+      }
+    }
   }
 
   @ParameterizedTest
   @CsvSource(
       delimiter = '|',
       value = {
-        "store | 1 | 60 | aborted by the store: lost rank 1 of 2, its connection",
-        "alone | 0 | 60 | NCCL lost the group: remote process exited or there was a network error",
-        "alone | 1 | 5 | barrier #1 did not end within 5 s",
+        "store | host | 1 | 60 | Cannot complete barrier #1 (rank 0 of 2, after | aborted by the store: lost rank 1 of 2, its connection",
+        "alone | device | 0 | 60 | Cannot use the results of collectives: the group was aborted by rank 0 of 2: NCCL lost the group: remote process exited or there was a network error | , in all-reduce #1 of float32[1], sum. See the other ranks' logs for what came first (rank 0 of 2).",
+        "alone | host | 1 | 5 | Cannot complete barrier #1 (rank 0 of 2, after | barrier #1 did not end within 5 s",
       })
   void aKilledProcessIsAnErrorInTime(
-      String meeting, String deaf, int timeoutSeconds, String message) {
+      String meeting, String who, String deaf, int timeoutSeconds, String start, String message) {
     Map<String, String> environment = StandIns.environment(Map.of("STANDIN_NCCL_DEAF", deaf));
     try (RankProcesses processes =
-        RankProcesses.start(2, timeoutSeconds, environment, Rank.class, meeting)) {
+        RankProcesses.start(2, timeoutSeconds, environment, Rank.class, meeting, who)) {
       long deadline = System.nanoTime() + 150_000_000_000L;
       while (!(processes.output(0).contains("ready") && processes.output(1).contains("ready"))) {
         assertThat(System.nanoTime()).as(processes.output(0)).isLessThan(deadline);
@@ -103,9 +126,7 @@ class ITNcclProcesses {
       RankProcesses.Result left = results.get(0);
       assertThat(left.exitCode()).as(left.output()).isZero();
       assertThat(left.lines(SAID).get(0)).isEqualTo("3.0 2.0");
-      assertThat(left.lines(SAID).get(2))
-          .startsWith("Cannot complete barrier #1 (rank 0 of 2, after ")
-          .contains(message);
+      assertThat(left.lines(SAID).get(2)).startsWith(start).contains(message);
       assertThat(left.lines(SAID).get(3)).isEqualTo("end");
     }
   }

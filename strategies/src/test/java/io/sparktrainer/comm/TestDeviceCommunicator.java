@@ -32,15 +32,21 @@ class TestDeviceCommunicator {
       group.allGather(onHost, onHost);
       group.broadcast(elsewhere, 0);
       group.barrier();
+      group.requireIntact();
     }
     assertThat(events)
         .containsExactly(
+            "device.requireIntact",
             "host.allReduce",
             "device.allReduce",
             "device.reduceScatter",
+            "device.requireIntact",
             "host.allGather",
             "device.broadcast",
+            "device.requireIntact",
             "host.barrier",
+            "device.requireIntact",
+            "host.requireIntact",
             "device.close",
             "host.close");
   }

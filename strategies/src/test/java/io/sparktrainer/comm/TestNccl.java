@@ -69,12 +69,18 @@ class TestNccl {
   }
 
   @Test
-  void groupsAreSplitOffAndDestroyedAndCallsLaunchedTogether() {
+  void groupsAreSplitOffAndDestroyed() {
     List<String> calls = calls("groups");
-    assertThat(calls).contains("CommSplit 3", "GroupStart 0", "CommDestroy 0", "CommFinalize 0");
+    assertThat(calls).contains("CommSplit 3", "CommDestroy 0", "CommFinalize 0");
     assertThat(calls).doesNotContain("CommAbort 0");
     // the group of all, shard, replicate and again on four ranks; three on three
     assertThat(calls.stream().filter(call -> call.startsWith("CommDestroy"))).hasSize(19);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"order", "overlap", "memory"})
+  void theDeviceWaitsAndNotTheHost(String check) {
+    assertThat(calls(check)).contains("CommDestroy 0").doesNotContain("CommAbort 0");
   }
 
   @Test
@@ -83,7 +89,7 @@ class TestNccl {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"abort", "late", "different", "missing rank"})
+  @ValueSource(strings = {"abort", "late", "late after await", "different", "missing rank"})
   void whoWaitsInVainThrowsInTimeAndFreesTheDevice(String check) {
     assertThat(calls(check)).contains("CommAbort 0");
   }

@@ -172,7 +172,9 @@ final class GradientReducer implements AutoCloseable {
     agreement.run();
     exchange.finishedPass();
     reducedOnce = true;
-    usage.requireExpected(buckets.get(buckets.size() - 1).flagged());
+    boolean flagged = buckets.get(buckets.size() - 1).flagged();
+    communicator.requireIntact();
+    usage.requireExpected(flagged);
     if (copied && !known) {
       buckets.forEach(this::copyOut);
     }
@@ -355,7 +357,7 @@ final class GradientReducer implements AutoCloseable {
           arrivals.stream().filter(i -> !usage.isUnusedEverywhere(i)).mapToLong(i -> i).toArray();
       Device device = Device.of(parameters.get(0));
       Tensor order = Tensors.of(mine, mine.length).to(device.toNative(), DType.INT64.scalarType());
-      communicator.broadcast(order, orderRoot).await();
+      communicator.broadcast(order, orderRoot).awaitOnHost();
       return Arrays.stream(Tensors.toLongs(order)).mapToObj(i -> (int) i).toList();
     }
   }

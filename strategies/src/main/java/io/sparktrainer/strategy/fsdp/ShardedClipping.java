@@ -68,7 +68,7 @@ final class ShardedClipping {
     Tensor sum = Tensors.empty(DType.FLOAT64, Device.CPU, 1);
     new DoublePointer(sum.data_ptr()).put(local);
     Tensor onDevice = device.isCuda() ? sum.to(device.toNative(), DType.FLOAT64.scalarType()) : sum;
-    shardGroup.allReduce(onDevice, ReduceOp.SUM).await();
+    shardGroup.allReduce(onDevice, ReduceOp.SUM).awaitOnHost();
     return onDevice.item_double();
   }
 

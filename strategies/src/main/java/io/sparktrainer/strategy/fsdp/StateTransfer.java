@@ -61,6 +61,7 @@ final class StateTransfer {
                 state.put(name, parameter == null ? bufferValue(name, tensor) : parameter);
               });
     }
+    world.requireIntact();
     return state;
   }
 

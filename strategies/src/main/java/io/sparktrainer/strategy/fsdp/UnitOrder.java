@@ -58,7 +58,7 @@ final class UnitOrder {
         long[] indices = mine.stream().mapToLong(units::indexOf).toArray();
         Tensor sent =
             Tensors.of(indices, indices.length).to(device.toNative(), DType.INT64.scalarType());
-        world.broadcast(sent, 0).await();
+        world.broadcast(sent, 0).awaitOnHost();
         forward = Arrays.stream(Tensors.toLongs(sent)).mapToObj(i -> units.get((int) i)).toList();
       }
     } else {

@@ -52,7 +52,7 @@ final class UsedParameters {
       CollectiveHandle agreement =
           world.worldSize() == 1 ? NoCollective.INSTANCE : world.allReduce(sum, ReduceOp.SUM);
       reductions.run();
-      agreement.await();
+      agreement.awaitOnHost();
       long[] everywhere = Tensors.toLongs(sum);
       for (int i = 0; i < counts.length; i++) {
         if (everywhere[i] > 0) {
