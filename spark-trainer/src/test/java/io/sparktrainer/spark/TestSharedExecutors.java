@@ -7,8 +7,13 @@ import io.sparktrainer.spark.barrier.BarrierStage;
 import io.sparktrainer.spark.barrier.RankProgram;
 import io.sparktrainer.spark.barrier.StageFailedException;
 import io.sparktrainer.spark.barrier.StageOptions;
+import io.sparktrainer.spark.config.DeviceConfig;
+import io.sparktrainer.spark.config.DeviceType;
+import io.sparktrainer.spark.testing.DriverStandIns;
 import io.sparktrainer.spark.testing.Frames;
 import io.sparktrainer.spark.testing.SparkTest;
+import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.torch.NativeLibraries;
 import io.sparktrainer.torch.NativeLibraryException;
 import java.nio.file.Path;
@@ -35,7 +40,8 @@ import org.junit.jupiter.api.io.TempDir;
       "spark.worker.resource.gpu.amount=2",
       "spark.worker.resource.gpu.discoveryScript=src/test/resources/gpus/discover-two",
       "spark.executor.resource.gpu.amount=2",
-    })
+    },
+    options = DriverStandIns.class)
 @Timeout(value = 300, unit = TimeUnit.SECONDS)
 class TestSharedExecutors {
   /** Of both executors: with as many ranks every executor is reached. */
@@ -93,6 +99,62 @@ class TestSharedExecutors {
 
     endAnExecutor(spark, END_BROKEN);
     assertThat(fit(spark, SLOTS).epochs()).hasSize(3);
+  }
+
+  /** A driver that is too old, none of the visible devices, and no NCCL. */
+  @Test
+  void gpusThatCannotBeUsedAreNamedWithRankAndWhatToDo(SparkSession spark) {
+    DriverStandIns.require();
+    assertThat(fit(spark, SLOTS).epochs()).hasSize(3);
+
+    assertThat(refusal(spark, "STANDIN_DRIVER", "12040"))
+        .contains(
+            "got none for 2 of them: rank 0 on host ",
+            " has none: Cannot use CUDA devices: expected a driver for CUDA 13.0 or newer, got one for CUDA 12.4. Update to NVIDIA driver 580 or newer, for CUDA 13. ",
+            "let new executors (or a new JVM) take the place of those that failed. Mend that, keep executors off that host, or set device.type to cpu or auto.");
+    assertThat(refusal(spark, "STANDIN_DEVICES", "2"))
+        .contains(
+            "got none for 2 of them: rank 0 on host ",
+            " has none: Cannot use CUDA devices: expected at least one, got none from the driver. CUDA_VISIBLE_DEVICES is '6,7'; nvidia-smi lists what the machine has.");
+    assertThat(refusal(spark, "STANDIN_FREE_MIB", "64"))
+        .contains(
+            "got none for 1 of them: rank 0 on host ",
+            " has none: Cannot load NCCL: expected libnccl.so.2, libcudart.so.13, libcuda.so.1 of CUDA 13 and NVIDIA driver 580 or newer, got ",
+            "libnccl.so.2 not found",
+            "Looked in /usr/local/cuda-13.1/lib64:",
+            "Install CUDA 13's libraries and NCCL 2, set LD_LIBRARY_PATH to their folder, ",
+            "let new executors (or a new JVM) take the place of those that failed. Mend that, ");
+    List<String> unused =
+        run(
+            spark,
+            (rank, rows) -> {
+              DriverStandIns.leave();
+              return "";
+            });
+  }
+
+  /** Why a training on GPUs fails where the executors' environment has this variable. */
+  private String refusal(SparkSession spark, String variable, String value) {
+    List<String> unused =
+        run(
+            spark,
+            (rank, rows) -> {
+              DriverStandIns.use("STANDIN_DRIVER", "13010");
+              DriverStandIns.use(variable, value);
+              return "";
+            });
+    DeviceConfig onGpus =
+        DeviceConfig.builder()
+            .type(DeviceType.CUDA)
+            .strategy(new StrategySpec.Ddp(2, DdpOptions.defaults()))
+            .build();
+    SparkTrainer trainer = new SparkTrainer(Configs.ddp(2, folder).device(onGpus).build());
+    try {
+      trainer.fit(Frames.halves(spark, 200));
+    } catch (StageFailedException e) {
+      return String.valueOf(e.getMessage());
+    }
+    throw new AssertionError("The training did not fail.");
   }
 
   /** And waits for the one that the cluster starts in its place. */

@@ -44,7 +44,8 @@ public final class CudaDevices {
   public static synchronized @Nullable String whyUnusable() {
     if (!asked) {
       asked = true;
-      problem = findProblem();
+      String found = findProblem();
+      problem = found == null ? null : found + NativeLibraryException.ONCE;
     }
     return problem;
   }

@@ -41,7 +41,8 @@ public final class CudaLibraries {
       throw new NativeLibraryException(
           "Cannot load "
               + what
-              + ": expected org.bytedeco:cuda on the class path, got none. Build with -Pgpu.",
+              + ": expected org.bytedeco:cuda on the class path, got none. Build with -Pgpu."
+              + NativeLibraryException.ONCE,
           e);
     }
     try {
@@ -53,8 +54,13 @@ public final class CudaLibraries {
 
   private static String message(String what, Throwable cause, String... libraries) {
     return "Cannot load %s: expected %s of CUDA 13 and NVIDIA driver 580 or newer, got %s. %s. Looked in %s. Install CUDA 13's libraries and NCCL 2, set LD_LIBRARY_PATH to their folder, or put org.bytedeco:cuda with classifier linux-x86_64-redist on the class path."
-        .formatted(
-            what, String.join(", ", libraries), cause.getMessage(), found(libraries), searched());
+            .formatted(
+                what,
+                String.join(", ", libraries),
+                cause.getMessage(),
+                found(libraries),
+                searched())
+        + NativeLibraryException.ONCE;
   }
 
   /** The error that says which file was missing is the innermost. */

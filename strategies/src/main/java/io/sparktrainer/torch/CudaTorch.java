@@ -44,7 +44,8 @@ public final class CudaTorch {
     if (torch_cuda.device_count() < 1) {
       throw new NativeLibraryException(
           "Cannot use CUDA devices: expected libtorch to find the %d that the driver lists, got none. Check that driver and CUDA libraries belong together (nvidia-smi shows the driver's CUDA version)."
-              .formatted(CudaDevices.list().size()),
+                  .formatted(CudaDevices.list().size())
+              + NativeLibraryException.ONCE,
           null);
     }
   }

@@ -128,7 +128,8 @@ public final class NativeLibraries {
         + ", got "
         + cause
         + ". Add org.bytedeco:pytorch with the classifier of this platform to the application's"
-        + " jars on the driver and the executors, and check that the cache folder is writable.";
+        + " jars on the driver and the executors, and check that the cache folder is writable."
+        + NativeLibraryException.ONCE;
   }
 
   private static String platform() {

@@ -47,8 +47,12 @@ record DeviceAgreement(Device.Type type, @Nullable String lack) {
   }
 
   private static String lack(RankFacts rank) {
+    String problem = String.valueOf(rank.gpus().problem());
     return "rank %d on host %s has none: %s"
-        .formatted(rank.rank(), rank.host(), rank.gpus().problem());
+        .formatted(
+            rank.rank(),
+            rank.host(),
+            problem.endsWith(".") ? problem.substring(0, problem.length() - 1) : problem);
   }
 
   private static void refuseSharing(List<RankFacts> ranks) {

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.sparktrainer.spark.resource.CudaGpus;
 import io.sparktrainer.spark.resource.DeviceRequest;
 import io.sparktrainer.spark.resource.DeviceRequest.Kind;
+import io.sparktrainer.spark.testing.DriverStandIns;
 import io.sparktrainer.spark.testing.SparkTest;
 import java.util.Arrays;
 import java.util.Collections;
@@ -26,7 +27,8 @@ import org.junit.jupiter.api.Test;
       "spark.worker.resource.gpu.amount=2",
       "spark.worker.resource.gpu.discoveryScript=src/test/resources/gpus/discover-two",
       "spark.executor.resource.gpu.amount=2",
-    })
+    },
+    options = DriverStandIns.class)
 class TestGpuResources {
   /** Tells its executor and the addresses of its GPUs. */
   private static final RankProgram<Integer> TELLS =
