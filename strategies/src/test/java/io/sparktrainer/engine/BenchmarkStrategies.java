@@ -21,6 +21,11 @@ import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
 import io.sparktrainer.torch.Threads;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.LocalDate;
+import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -30,8 +35,8 @@ import org.bytedeco.pytorch.Tensor;
 /**
  * Step times of all strategies on the same rows: none with as many threads as there are ranks, dp
  * with as many replicas, ddp and fsdp with a process and a thread per rank. Steps take turns;
- * medians of rank 0 are printed as a table in Markdown. Arguments: ranks and steps, by default 2
- * and 30.
+ * medians of rank 0 are printed as a table in Markdown, with the date and the machine. Arguments:
+ * ranks and steps, by default 2 and 30, and a file for the table.
  */
 final class BenchmarkStrategies {
   private static final int WARM_UP = 5;
@@ -42,17 +47,43 @@ final class BenchmarkStrategies {
 
   private BenchmarkStrategies() {}
 
-  public static void main(String[] arguments) {
+  public static void main(String[] arguments) throws IOException {
     int ranks = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 2;
     String steps = arguments.length > 1 ? arguments[1] : "30";
-    System.out.println("| model | strategy | ms per step | none / strategy |");
-    System.out.println("| --- | --- | --- | --- |");
+    List<String> table = new ArrayList<>();
+    table.add(
+        "%s, %s with %d processors, Java %s, %d ranks, %s steps"
+            .formatted(
+                LocalDate.now(ZoneOffset.UTC),
+                processor(),
+                Runtime.getRuntime().availableProcessors(),
+                Runtime.version().feature(),
+                ranks,
+                steps));
+    table.add("");
+    table.add("| model | strategy | ms per step | none / strategy |");
+    table.add("| --- | --- | --- | --- |");
     for (RankProcesses.Result ended :
         RankProcesses.run(ranks, TIMEOUT_SECONDS, Rank.class, steps)) {
       if (ended.exitCode() != 0) {
         throw new IllegalStateException(ended.output());
       }
-      ended.lines("row ").forEach(System.out::println);
+      table.addAll(ended.lines("row "));
+    }
+    table.forEach(System.out::println);
+    if (arguments.length > 2) {
+      Files.write(Path.of(arguments[2]), table);
+    }
+  }
+
+  /** What the system calls the processor. */
+  private static String processor() throws IOException {
+    try (var lines = Files.lines(Path.of("/proc/cpuinfo"))) {
+      return lines
+          .filter(line -> line.startsWith("model name"))
+          .map(line -> line.substring(line.indexOf(':') + 1).strip())
+          .findFirst()
+          .orElse(System.getProperty("os.arch"));
     }
   }
 
