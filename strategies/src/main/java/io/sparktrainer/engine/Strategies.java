@@ -51,11 +51,18 @@ public final class Strategies {
       throw new IllegalArgumentException(
           "Cannot make a strategy of auto: expected the one that a plan has resolved it to.");
     }
-    if (spec instanceof StrategySpec.None none && !options.device().isCuda()) {
-      // The processor is one device, whatever index is asked for.
-      Device unused = new Device(Device.Type.CPU, none.deviceId());
+    if (spec instanceof StrategySpec.None none) {
+      requireDevice(none, options.device());
     }
     return new SingleStrategy(build(model), communicator, options);
+  }
+
+  private static void requireDevice(StrategySpec.None none, Device device) {
+    if (!device.isCuda() && none.deviceId() != 0) {
+      throw new IllegalArgumentException(
+          "Cannot use device_id %d on the CPU: expected 0, as the processor is one device. Leave device_id out, or train on a GPU."
+              .formatted(none.deviceId()));
+    }
   }
 
   /** In a scope, so that what the parameters started as is freed when a strategy replaces it. */

@@ -32,18 +32,21 @@ final class Tally {
     return new Loss() {
       @Override
       public Tensor of(Tensor output, Tensor target) {
+        Tensor value = loss.of(output, target);
         count(output, target, null);
-        return loss.of(output, target);
+        return value;
       }
 
       @Override
       public Tensor weighted(Tensor output, Tensor target, Tensor weight) {
+        Tensor value = loss.weighted(output, target, weight);
         count(output, target, weight);
-        return loss.weighted(output, target, weight);
+        return value;
       }
     };
   }
 
+  /** After the loss, which checks the shapes: here they would broadcast, or fail without a name. */
   private void count(Tensor output, Tensor target, @Nullable Tensor weight) {
     if (!hasClasses()) {
       return;

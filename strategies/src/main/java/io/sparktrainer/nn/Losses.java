@@ -8,7 +8,11 @@ import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorOptional;
 import org.bytedeco.pytorch.global.torch;
 
-/** The ready losses. Each checks shapes in Java first and says what does not fit. */
+/**
+ * The ready losses. Each checks shapes in Java first and names both where they do not fit: nothing
+ * is broadcast. Sizes of 1 do not count, so a label column [n] goes with an output [n, 1], element
+ * by element.
+ */
 public enum Losses implements Loss {
   /**
    * Cross-entropy of class scores: output [n, classes] (or [n, tokens, classes]) float, target [n]
@@ -110,7 +114,9 @@ public enum Losses implements Loss {
     Tensor each = reduced(output, target, Reduction.NONE);
     long rows = weight.numel();
     if (weight.dim() != 1 || output.dim() < 1 || output.size(0) != rows) {
-      throw mismatch("output [rows, ...] for weights [" + rows + "]", output, weight);
+      throw new IllegalArgumentException(
+          "Cannot weight %s: expected output [rows, ...] and weights [rows], got output %s and weights %s. Check the model's output and the weight column."
+              .formatted(lowerCaseName(), Tensors.describe(output), Tensors.describe(weight)));
     }
     return each.reshape(rows, -1).mean(1).mul(weight.to(each.scalar_type())).mean();
   }
@@ -131,9 +137,10 @@ public enum Losses implements Loss {
     return new IllegalArgumentException(
         "Cannot compute %s: expected %s, got output %s and target %s. Check the model's number of outputs and the label column."
             .formatted(
-                name().toLowerCase(Locale.ROOT),
-                expected,
-                Tensors.describe(output),
-                Tensors.describe(target)));
+                lowerCaseName(), expected, Tensors.describe(output), Tensors.describe(target)));
+  }
+
+  private String lowerCaseName() {
+    return name().toLowerCase(Locale.ROOT);
   }
 }

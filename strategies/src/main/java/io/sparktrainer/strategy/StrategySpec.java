@@ -15,8 +15,8 @@ public sealed interface StrategySpec {
   /**
    * One rank on one device, for debugging and inference, and the reference for all others.
    *
-   * @param deviceId index, among the GPUs that the rank sees, of the one that it is to use; of no
-   *     meaning on the CPU. Whoever starts the rank makes it {@link ComputeOptions#device()}
+   * @param deviceId index, among the GPUs that the rank sees, of the one that it is to use; 0 on
+   *     the CPU. Whoever starts the rank makes it {@link ComputeOptions#device()}
    */
   record None(int deviceId) implements StrategySpec {
     public None {

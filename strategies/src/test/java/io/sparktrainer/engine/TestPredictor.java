@@ -71,7 +71,8 @@ class TestPredictor {
   void aDeviceThatTheProcessorDoesNotHaveIsRefused() {
     assertThatThrownBy(() -> strategy(new StrategySpec.None(1)))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage("Cannot use device CPU 1: expected CPU 0, or CUDA 0 and up.");
+        .hasMessage(
+            "Cannot use device_id 1 on the CPU: expected 0, as the processor is one device. Leave device_id out, or train on a GPU.");
   }
 
   private static ParallelStrategy strategy(StrategySpec spec) {

@@ -122,7 +122,8 @@ class TestLosses {
     Tensor weight = Tensors.of(new float[] {1, 2}, 2);
     assertThatThrownBy(() -> Losses.OUTPUT.weighted(one, one, weight))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessageContaining("expected output [rows, ...] for weights [2]");
+        .hasMessage(
+            "Cannot weight output: expected output [rows, ...] and weights [rows], got output float32[1] on cpu and weights float32[2] on cpu. Check the model's output and the weight column.");
     Loss own = (output, target) -> output.sum();
     assertThatThrownBy(() -> own.weighted(one, one, weight))
         .isInstanceOf(UnsupportedOperationException.class)
@@ -134,6 +135,26 @@ class TestLosses {
     Tensor output = Tensors.of(new float[] {1, 2, 3}, 3, 1);
     // broadcasting [3, 1] with [3] would compare everything with everything
     assertThat(value(Losses.MSE, output, Tensors.of(new float[] {1, 2, 3}, 3))).isZero();
+  }
+
+  @Test
+  void nothingIsBroadcast() {
+    Tensor column = Tensors.of(new float[] {1, 2, 3}, 3, 1);
+    for (Losses loss :
+        new Losses[] {Losses.BINARY_CROSS_ENTROPY, Losses.MSE, Losses.L1, Losses.HUBER}) {
+      for (Tensor target :
+          new Tensor[] {
+            Tensors.of(new float[9], 3, 3), Tensors.of(new float[1], 1), Tensors.of(new float[2], 2)
+          }) {
+        assertThatThrownBy(() -> loss.of(column, target))
+            .isInstanceOf(IllegalArgumentException.class)
+            .hasMessageContaining(
+                "got output float32[3, 1] on cpu and target " + Tensors.describe(target));
+      }
+    }
+    Tensor labels = Tensors.of(new long[3], 3, 1);
+    assertThatThrownBy(() -> Losses.CROSS_ENTROPY.of(Tensors.of(new float[6], 3, 2), labels))
+        .hasMessageContaining("got output float32[3, 2] on cpu and target int64[3, 1] on cpu");
   }
 
   @Test
