@@ -1,6 +1,8 @@
 package io.sparktrainer.comm;
 
+import io.sparktrainer.torch.CudaStream;
 import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Collectives between the ranks of one group.
@@ -74,6 +76,15 @@ public interface Communicator extends AutoCloseable {
    * @throws CollectiveException if the group was aborted, here or, as far as is known, elsewhere
    */
   void requireIntact();
+
+  /**
+   * A stream of the device beside those that threads compute on, which the caller closes: what is
+   * started while it is current runs beside what is computed. Null where threads compute
+   * themselves, and nothing does.
+   */
+  default @Nullable CudaStream newStream() {
+    return null;
+  }
 
   /** What this rank has sent through this group so far, by kind of collective. */
   CollectiveCounts counts();

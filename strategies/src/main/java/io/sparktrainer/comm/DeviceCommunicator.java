@@ -1,10 +1,12 @@
 package io.sparktrainer.comm;
 
 import io.sparktrainer.comm.CollectiveCounts.Kind;
+import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.Device;
 import java.util.Map;
 import java.util.TreeMap;
 import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The same ranks connected twice: tensors in host memory go through one group, tensors on a device
@@ -92,6 +94,11 @@ public final class DeviceCommunicator implements Communicator {
   public void requireIntact() {
     device.requireIntact();
     host.requireIntact();
+  }
+
+  @Override
+  public @Nullable CudaStream newStream() {
+    return device.newStream();
   }
 
   @Override

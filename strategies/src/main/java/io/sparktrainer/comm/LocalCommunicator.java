@@ -1,8 +1,10 @@
 package io.sparktrainer.comm;
 
+import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.Device;
 import java.util.function.Consumer;
 import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A group of one rank: every collective is done when it returns, and nothing leaves the process. It
@@ -70,6 +72,11 @@ public final class LocalCommunicator extends CheckedCommunicator {
   @Override
   CollectiveHandle startBarrier(CollectiveCall call) {
     return DONE;
+  }
+
+  @Override
+  public @Nullable CudaStream newStream() {
+    return device.isCuda() ? CudaStream.open(device) : null;
   }
 
   @Override

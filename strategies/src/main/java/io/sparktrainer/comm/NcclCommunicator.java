@@ -1,5 +1,6 @@
 package io.sparktrainer.comm;
 
+import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
@@ -257,6 +258,11 @@ public final class NcclCommunicator extends CheckedCommunicator {
     return child == null
         ? new LocalCommunicator(session.device, abortSignal(), session::abort)
         : new NcclCommunicator(session, child, rankInGroup, ranks.length, false);
+  }
+
+  @Override
+  public CudaStream newStream() {
+    return CudaStream.open(session.device);
   }
 
   /** Ends this group, the one it was split from, and all that were split from either. */

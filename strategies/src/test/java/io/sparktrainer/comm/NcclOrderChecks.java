@@ -4,15 +4,14 @@ import static io.sparktrainer.comm.NcclChecks.TIMEOUT_SECONDS;
 import static io.sparktrainer.comm.NcclChecks.run;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.sparktrainer.testing.Gate;
 import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.concurrent.CountDownLatch;
-import org.bytedeco.cuda.cudart.cudaHostFn_t;
 import org.bytedeco.cuda.global.cudart;
-import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
 
 /**
@@ -22,45 +21,6 @@ import org.bytedeco.pytorch.Tensor;
  */
 final class NcclOrderChecks {
   private NcclOrderChecks() {}
-
-  /** Holds up the work behind it on a stream. */
-  private static final class Gate extends cudaHostFn_t {
-    private static final long serialVersionUID = 1L;
-    private final transient CountDownLatch open = new CountDownLatch(1);
-    private final transient CudaStream stream;
-
-    private Gate(CudaStream stream) {
-      this.stream = stream;
-      NativeScope.keep(this);
-    }
-
-    static Gate on(CudaStream stream) {
-      Gate gate = new Gate(stream);
-      assertThat(cudart.cudaLaunchHostFunc(stream.handle(), gate, null))
-          .isEqualTo(cudart.cudaSuccess);
-      return gate;
-    }
-
-    @Override
-    public void call(Pointer unused) {
-      try {
-        open.await();
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-      }
-    }
-
-    void open() {
-      open.countDown();
-    }
-
-    @Override
-    public void close() {
-      open();
-      waitFor(stream);
-      super.close();
-    }
-  }
 
   private static Tensor number(float value) {
     return Tensors.of(new float[] {value}, 1);
@@ -80,14 +40,6 @@ final class NcclOrderChecks {
             cudart.cudaMemcpyDefault,
             stream.handle());
     assertThat(result).isEqualTo(cudart.cudaSuccess);
-  }
-
-  private static void waitFor(CudaStream stream) {
-    CudaStream.Mark end = stream.mark();
-    while (!end.isReached()) {
-      Thread.onSpinWait();
-    }
-    end.release();
   }
 
   /** Time enough for a collective that does not wait: others begin and end, beside. */
@@ -155,7 +107,7 @@ final class NcclOrderChecks {
             gate.open();
             handle.awaitOnHost();
             assertThat(handle.isDone()).isTrue();
-            waitFor(computing);
+            Gate.waitFor(computing);
             assertThat(behind.isReached()).isTrue();
             behind.release();
             assertThat(valueOf(seen)).isEqualTo(12);
@@ -164,7 +116,7 @@ final class NcclOrderChecks {
           Tensor unawaited = number(5);
           CollectiveHandle other = group.allReduce(unawaited, ReduceOp.SUM);
           copy(seen, unawaited, computing);
-          waitFor(computing);
+          Gate.waitFor(computing);
           assertThat(other.isDone()).isFalse();
           assertThat(valueOf(seen)).isEqualTo(5);
           comeAgain.countDown();
@@ -209,7 +161,7 @@ final class NcclOrderChecks {
               assertThat(computed.isReached()).isFalse();
               assertThat(Tensors.toFloats(whole)).containsExactly(1, 2);
               gate.open();
-              waitFor(computing);
+              Gate.waitFor(computing);
               assertThat(valueOf(seen)).isEqualTo(2);
 
               beside.follow(computed);

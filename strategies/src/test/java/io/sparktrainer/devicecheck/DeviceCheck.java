@@ -91,7 +91,9 @@ public final class DeviceCheck {
     memory();
     offload();
     state();
-    new StepTimes(device, size, report).run(eager);
+    StepTimes times = new StepTimes(device, size, report);
+    times.overlap(this::group);
+    times.run(eager);
   }
 
   private Communicator group(StrategySpec spec) {

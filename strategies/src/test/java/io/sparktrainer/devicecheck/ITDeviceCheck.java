@@ -51,6 +51,7 @@ class ITDeviceCheck {
         .contains("| none-gpt-adam | ddp | loss ")
         .contains("| CNN | fsdp | BF16 | ")
         .contains("| none | ")
+        .containsPattern("\\| fsdp, cpu_offload \\| [0-9.]+ \\| [0-9.]+ \\| [0-9.]+ \\|")
         .containsPattern("\\| gpt bf16 \\| [0-9.]+ \\| 1.000 \\| [0-9.]+ \\|")
         .doesNotContain("FAILED");
   }

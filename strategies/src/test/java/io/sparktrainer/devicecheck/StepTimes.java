@@ -2,19 +2,24 @@ package io.sparktrainer.devicecheck;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.DeviceCommunicator;
 import io.sparktrainer.devicecheck.Workload.Size;
 import io.sparktrainer.strategy.ComputeOptions;
+import io.sparktrainer.strategy.DdpOptions;
+import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.Precision;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.torch.CudaTorch;
 import io.sparktrainer.torch.Device;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.Function;
 
 /** The time of a step, here and in PyTorch, in turns, as medians. */
 final class StepTimes {
@@ -72,10 +77,55 @@ final class StepTimes {
     }
   }
 
+  /**
+   * Measures what it brings that collectives, and the copies of cpu_offload, run beside what is
+   * computed. On one device a collective has nobody to wait for, so ddp shows the host's wait only.
+   *
+   * @param groups of one rank
+   */
+  void overlap(Function<StrategySpec, Communicator> groups) {
+    int rounds = device.isCuda() ? ROUNDS : 1;
+    report.section(
+        "Milliseconds per step of a gpt in bf16, median of %d rounds".formatted(rounds),
+        "strategy",
+        "side by side",
+        "one after the other",
+        "gain");
+    Map<String, StrategySpec> specs = new LinkedHashMap<>();
+    specs.put("ddp", new StrategySpec.Ddp(1, DdpOptions.defaults()));
+    specs.put("fsdp", new StrategySpec.Fsdp(1, FsdpOptions.defaults()));
+    specs.put(
+        "fsdp, cpu_offload",
+        new StrategySpec.Fsdp(1, FsdpOptions.builder().cpuOffload(true).build()));
+    specs.forEach(
+        (name, spec) ->
+            report.row(
+                () -> {
+                  List<Double> beside = new ArrayList<>();
+                  List<Double> after = new ArrayList<>();
+                  for (int round = 0; round < rounds; round++) {
+                    beside.add(step(Workload.GPT, Precision.BF16, spec, groups.apply(spec)));
+                    after.add(
+                        step(
+                            Workload.GPT,
+                            Precision.BF16,
+                            spec,
+                            HostWaits.around(groups.apply(spec))));
+                  }
+                  double fast = median(beside);
+                  double slow = median(after);
+                  return String.format(Locale.ROOT, "%.3f | %.3f | %.3f", fast, slow, slow / fast);
+                },
+                name));
+  }
+
   private void measure() {
     for (Workload workload : WORKLOADS) {
       for (Precision precision : PRECISIONS) {
-        add(ours, name(workload.name(), precision.name()), step(workload, precision));
+        add(
+            ours,
+            name(workload.name(), precision.name()),
+            step(workload, precision, new StrategySpec.None(0), DeviceCommunicator.alone(device)));
       }
     }
   }
@@ -88,12 +138,11 @@ final class StepTimes {
     times.computeIfAbsent(name, unused -> new ArrayList<>()).add(milliseconds);
   }
 
-  private double step(Workload workload, Precision precision) {
+  private double step(
+      Workload workload, Precision precision, StrategySpec spec, Communicator group) {
     ComputeOptions options = ComputeOptions.builder().device(device).precision(precision).build();
     int steps = size == Size.FULL && device.isCuda() ? 50 : 3;
-    try (Session session =
-        new Session(
-            workload, size, new StrategySpec.None(0), options, DeviceCommunicator.alone(device))) {
+    try (Session session = new Session(workload, size, spec, options, group)) {
       for (int i = 0; i < steps / 3 + 1; i++) {
         session.step();
       }

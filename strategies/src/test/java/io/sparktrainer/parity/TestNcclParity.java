@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.sparktrainer.comm.NcclId;
 import io.sparktrainer.comm.NcclRendezvous;
 import io.sparktrainer.comm.testing.RankThreads;
+import io.sparktrainer.strategy.fsdp.GatherOrder;
 import io.sparktrainer.testing.ChildJvm;
 import io.sparktrainer.testing.Golden;
 import io.sparktrainer.testing.StandIns;
@@ -16,7 +17,10 @@ import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** Golden cases over NCCL, on stand-ins for devices: no strategy may count on Gloo. */
+/**
+ * Golden cases over NCCL, on stand-ins for devices: no strategy may count on Gloo. The same JVM
+ * checks the order of fsdp's gathers.
+ */
 class TestNcclParity {
   private static final List<String> CASES =
       List.of("ddp2-cnn-bn-sgd", "ddp2-mlp-join-uneven", "fsdp2-gpt-full", "fsdp4-gpt-hybrid2x2");
@@ -27,6 +31,7 @@ class TestNcclParity {
 
     public static void main(String[] arguments) throws IOException {
       StandIns.allow();
+      GatherOrder.check();
       System.setProperty("golden.dir", arguments[0]);
       for (GoldenCase golden : cases().toList()) {
         GoldenRun.Result[] results = new GoldenRun.Result[golden.world()];

@@ -1,5 +1,6 @@
 package io.sparktrainer.strategy.fsdp;
 
+import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
@@ -13,6 +14,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.bytedeco.javacpp.Pointer;
 import org.bytedeco.pytorch.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Device memory that gathered parameters and whole gradients take turns in. What was given back is
@@ -22,14 +24,20 @@ import org.bytedeco.pytorch.Tensor;
  */
 final class BufferPool implements AutoCloseable {
   private final Device device;
+  private final GatherStream gathers;
   private final TreeMap<Long, Deque<Buffer>> free = new TreeMap<>();
   private final List<Buffer> all = new ArrayList<>();
   private long lentBytes;
   private long peakLentBytes;
   private long allocatedBytes;
 
-  BufferPool(Device device) {
+  BufferPool(Device device, GatherStream gathers) {
     this.device = device;
+    this.gathers = gathers;
+  }
+
+  GatherStream gathers() {
+    return gathers;
   }
 
   Device device() {
@@ -47,6 +55,7 @@ final class BufferPool implements AutoCloseable {
       }
     } else {
       buffer = new Buffer(Tensors.empty(DType.UINT8, device, bytes), bytes);
+      buffer.unusedSince(gathers.computed());
       all.add(buffer);
       allocatedBytes += bytes;
     }
@@ -55,10 +64,19 @@ final class BufferPool implements AutoCloseable {
     return buffer;
   }
 
-  /** Takes back what {@link #take} gave. */
+  /**
+   * Takes back what {@link #take} gave. On the processor the next taker gets what was used last,
+   * which the caches still hold; on a device what was used first, which is free soonest.
+   */
   void giveBack(Buffer buffer) {
     lentBytes -= buffer.bytes;
-    free.computeIfAbsent(buffer.bytes, size -> new ArrayDeque<>()).push(buffer);
+    buffer.unusedSince(gathers.computed());
+    Deque<Buffer> same = free.computeIfAbsent(buffer.bytes, size -> new ArrayDeque<>());
+    if (gathers.isBeside()) {
+      same.add(buffer);
+    } else {
+      same.push(buffer);
+    }
   }
 
   /** Bytes allocated so far: the most that was lent at a time, and what did not fit reuse. */
@@ -88,11 +106,24 @@ final class BufferPool implements AutoCloseable {
     private final Pointer address;
     private final long bytes;
     private final Map<View, Tensor> views = new HashMap<>();
+    private CudaStream.@Nullable Mark unused;
 
     private Buffer(Tensor memory, long bytes) {
       this.memory = NativeScope.keep(memory);
       this.address = memory.data_ptr();
       this.bytes = bytes;
+    }
+
+    /** What a gather into it has to wait for. */
+    CudaStream.@Nullable Mark unused() {
+      return unused;
+    }
+
+    private void unusedSince(CudaStream.@Nullable Mark mark) {
+      if (unused != null) {
+        unused.release();
+      }
+      unused = mark;
     }
 
     Pointer address() {
@@ -115,6 +146,7 @@ final class BufferPool implements AutoCloseable {
     }
 
     private void close() {
+      unusedSince(null);
       views.values().forEach(Tensor::close);
       memory.close();
     }

@@ -44,6 +44,7 @@ final class FlatParameter implements AutoCloseable {
   private final Device device;
   private final DType dtype;
   private final ShardHome home;
+  private final GatherStream gathers;
   private final Tensor shard; // [shardNumel]
   private final List<Tensor> shardViews = new ArrayList<>();
   private final @Nullable LoanedTensor whole; // [paddedNumel]; null where the shard is the whole
@@ -75,6 +76,7 @@ final class FlatParameter implements AutoCloseable {
     this.layout =
         new FlatLayout(parameters.stream().map(Tensor::numel).toList(), groups.shardCount());
     this.home = home;
+    this.gathers = pool.gathers();
     DType gatheredType = types.gathered(dtype);
     boolean resident = isWhole() && gatheredType == dtype;
     try (var scope = NativeScope.open()) {
@@ -212,22 +214,30 @@ final class FlatParameter implements AutoCloseable {
     requireState(State.SHARDED);
     if (whole != null && ownPiece != null) {
       whole.acquire();
-      boolean copies = whole.dtype() != dtype || home == ShardHome.HOST || groups.shardCount() == 1;
-      if (copies) {
-        ownPiece.copy_(shard, true);
-      }
-      if (groups.shardCount() > 1 && shard.numel() > 0) {
-        gather = gatherInto(whole, copies ? null : shard);
-      }
+      LoanedTensor target = whole;
+      Tensor piece = ownPiece;
+      gather = gathers.run(whole.unused(), () -> gatherInto(target, piece));
     }
     state = State.GATHERING;
   }
 
-  private CollectiveHandle gatherInto(LoanedTensor target, @Nullable Tensor input) {
+  private CollectiveHandle gatherInto(LoanedTensor target, Tensor piece) {
+    boolean copies = target.dtype() != dtype || home == ShardHome.HOST || groups.shardCount() == 1;
+    if (copies) {
+      piece.copy_(shard, true);
+    }
+    if (groups.shardCount() == 1 || shard.numel() == 0) {
+      return NoCollective.INSTANCE;
+    }
     try (var scope = NativeScope.open()) {
       Tensor output = target.owned();
-      return groups.gather().allGather(output, input == null ? ownPart(output) : input);
+      return groups.gather().allGather(output, copies ? ownPart(output) : shard);
     }
+  }
+
+  /** Waits on the host until the last gather has ended. */
+  void awaitGather() {
+    gather.awaitOnHost();
   }
 
   /** Waits for the gather and lets the model's parameters be views of the whole. */
@@ -237,7 +247,6 @@ final class FlatParameter implements AutoCloseable {
     }
     requireState(State.GATHERING);
     gather.await();
-    gather = NoCollective.INSTANCE;
     for (int i = 0; i < parameters.size(); i++) {
       parameters.get(i).set_data(wholeViews.get(i));
     }
@@ -251,7 +260,6 @@ final class FlatParameter implements AutoCloseable {
     }
     if (state == State.GATHERING) {
       gather.await();
-      gather = NoCollective.INSTANCE;
     } else {
       showShards();
     }

@@ -37,6 +37,7 @@ public final class FsdpStrategy extends ReplicaStrategy {
   private final FsdpOptions options;
   private final ShardHome home;
   private final ShardGroups groups;
+  private final GatherStream gathers;
   private final BufferPool pool;
   private final List<ShardedUnit> units = new ArrayList<>();
   private final List<FlatParameter> flats = new ArrayList<>();
@@ -88,7 +89,8 @@ public final class FsdpStrategy extends ReplicaStrategy {
     this.groups = ShardGroups.divide(communicator, options);
     Device device = compute.device();
     model.moveBuffersTo(device);
-    this.pool = new BufferPool(device);
+    this.gathers = new GatherStream(groups.gather());
+    this.pool = new BufferPool(device, gathers);
     try (var off = Gradients.off()) {
       for (UnitPlan plan : plans) {
         ShardedUnit unit = new ShardedUnit(plan, options.mixedPrecision(), home, groups, pool);
@@ -98,7 +100,7 @@ public final class FsdpStrategy extends ReplicaStrategy {
       CoalescedBroadcast.run(communicator, model.buffers().values(), 0);
     }
     this.transfer = new StateTransfer(model, flats, castBuffers(), communicator);
-    this.driver = new PassDriver(units, options);
+    this.driver = new PassDriver(units, options, gathers);
     this.used = new UsedParameters(units, communicator, device);
     this.clipping = new ShardedClipping(flats, groups.gather(), device);
   }
@@ -271,5 +273,6 @@ public final class FsdpStrategy extends ReplicaStrategy {
     units.forEach(ShardedUnit::close);
     groups.close();
     pool.close();
+    gathers.close();
   }
 }

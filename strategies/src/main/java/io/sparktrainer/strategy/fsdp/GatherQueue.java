@@ -1,6 +1,8 @@
 package io.sparktrainer.strategy.fsdp;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,8 +19,18 @@ import java.util.Map;
 final class GatherQueue {
   private final Map<ShardedUnit, Integer> position = new HashMap<>();
   private final List<ShardedUnit> issued = new ArrayList<>();
+  private final Deque<ShardedUnit> underWay = new ArrayDeque<>();
+  private final int most;
   private List<ShardedUnit> sequence = List.of();
   private int next;
+
+  /**
+   * @param most gathers that may be under way at a time: before one more the host waits for the
+   *     first of them
+   */
+  GatherQueue(int most) {
+    this.most = most;
+  }
 
   /**
    * Starts a pass.
@@ -33,6 +45,7 @@ final class GatherQueue {
       position.put(sequence.get(i), i);
     }
     issued.clear();
+    underWay.clear();
     next = 0;
   }
 
@@ -60,7 +73,11 @@ final class GatherQueue {
 
   private void issue(ShardedUnit unit) {
     issued.add(unit);
+    while (underWay.size() >= most) {
+      underWay.remove().awaitGather();
+    }
     unit.startGather();
+    underWay.add(unit);
   }
 
   /** Returns once {@code unit} is gathered. */

@@ -1,5 +1,6 @@
 package io.sparktrainer.strategy.fsdp;
 
+import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
@@ -81,6 +82,11 @@ final class LoanedTensor implements AutoCloseable {
       pointTo(new DataPtr(taken.address(), device), bytes());
     }
     buffer = taken;
+  }
+
+  /** What a gather into the memory has to wait for: the end of its last use. */
+  CudaStream.@Nullable Mark unused() {
+    return buffer == null ? null : buffer.unused();
   }
 
   /** The same elements as a tensor that owns their memory, for collectives. */

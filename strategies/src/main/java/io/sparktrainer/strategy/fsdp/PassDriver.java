@@ -25,6 +25,9 @@ import org.jspecify.annotations.Nullable;
  * and before each unit's backward, which a hook on the unit's output announces.
  */
 final class PassDriver implements AutoCloseable {
+  // As in PyTorch.
+  private static final int GATHERS_AT_A_TIME = 2;
+
   private enum Phase {
     IDLE,
     FORWARD,
@@ -35,7 +38,8 @@ final class PassDriver implements AutoCloseable {
   private final List<ShardedUnit> units;
   private final FsdpOptions options;
   private final UnitOrder order;
-  private final GatherQueue gathers = new GatherQueue();
+  private final GatherStream stream;
+  private final GatherQueue gathers;
   private final ReduceQueue reductions = new ReduceQueue();
   private final CallLog log = new CallLog();
   private final Map<ShardedUnit, BlockInterceptor> interceptors = new LinkedHashMap<>();
@@ -48,15 +52,22 @@ final class PassDriver implements AutoCloseable {
   private @Nullable MisplacedUse search;
 
   /** Puts itself around the blocks of {@code units}, the model first. */
-  PassDriver(List<ShardedUnit> units, FsdpOptions options) {
+  PassDriver(List<ShardedUnit> units, FsdpOptions options, GatherStream stream) {
     this.units = List.copyOf(units);
     this.options = options;
+    this.stream = stream;
+    this.gathers = new GatherQueue(mostGathers(options, stream));
     this.order = new UnitOrder(units);
     for (ShardedUnit unit : units) {
       BlockInterceptor interceptor = (block, inputs, next) -> call(unit, block, inputs, next);
       unit.plan().block().intercept(interceptor);
       interceptors.put(unit, interceptor);
     }
+  }
+
+  /** The host is not held up by gathers that run beside what is computed, unless here. */
+  private static int mostGathers(FsdpOptions options, GatherStream stream) {
+    return stream.isBeside() && options.limitAllGathers() ? GATHERS_AT_A_TIME : Integer.MAX_VALUE;
   }
 
   UnitOrder order() {
@@ -79,6 +90,7 @@ final class PassDriver implements AutoCloseable {
   private void begin(Phase next) {
     phase = next;
     log.clear();
+    stream.followComputing(); // which has updated the shards
     gathers.begin(order.forward());
   }
 
@@ -286,6 +298,7 @@ final class PassDriver implements AutoCloseable {
 
   /** Gathers what other ranks gather in a pass without gradients that this rank has no rows for. */
   void shadowInference() {
+    stream.followComputing();
     for (ShardedUnit unit : lastForward.isEmpty() ? order.forward() : lastForward) {
       unit.startGather();
       unit.reshard();

@@ -79,6 +79,11 @@ final class ShardedUnit implements AutoCloseable {
     flats.forEach(FlatParameter::finishGather);
   }
 
+  /** Waits on the host until the last gather has ended. */
+  void awaitGather() {
+    flats.forEach(FlatParameter::awaitGather);
+  }
+
   void reshard() {
     flats.forEach(FlatParameter::reshard);
   }
