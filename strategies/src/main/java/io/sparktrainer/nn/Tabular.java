@@ -41,6 +41,13 @@ public final class Tabular extends Block {
    * @param count at least 1
    */
   public record Numbers(int count) implements Columns {
+    public Numbers {
+      if (count < 1) {
+        throw new IllegalArgumentException(
+            "Cannot use columns of numbers: expected at least 1, got " + count + ".");
+      }
+    }
+
     @Override
     public long parameters() {
       return 2L * count;
@@ -50,12 +57,18 @@ public final class Tabular extends Block {
   /**
    * Columns of categories.
    *
-   * @param sizes number of categories of each column
-   * @param width width of every embedding, or null for {@link #width(int)}
+   * @param sizes number of categories of each column, at least 1 each
+   * @param width width of every embedding, at least 1, or null for {@link #width(int)}
    */
   public record Categories(List<Integer> sizes, @Nullable Integer width) implements Columns {
     public Categories {
       sizes = List.copyOf(sizes);
+      boolean valid = !sizes.isEmpty() && sizes.stream().allMatch(size -> size >= 1);
+      if (!valid || (width != null && width < 1)) {
+        throw new IllegalArgumentException(
+            "Cannot use columns of categories: expected at least one, of at least 1 category and with embeddings of at least 1 value, got %s and width %s."
+                .formatted(sizes, width == null ? "auto" : width));
+      }
     }
 
     @Override
@@ -78,7 +91,7 @@ public final class Tabular extends Block {
    * @param hidden width of each hidden layer
    * @param dropout part of the embeddings' and numbers' values that training leaves out
    * @param out outputs per row
-   * @throws IllegalArgumentException if there are no columns, or a size is below 1
+   * @throws IllegalArgumentException if there are no columns, or a width or {@code out} is below 1
    */
   public Tabular(List<Columns> inputs, List<Integer> hidden, double dropout, long out) {
     this.inputs = List.copyOf(inputs);

@@ -65,4 +65,15 @@ class TestTabular {
           .hasMessageContaining("expected input 0 as [n, 1], got int64[1, 2]");
     }
   }
+
+  @Test
+  void columnsWithoutSizeAreRefused() {
+    assertThatThrownBy(() -> new Tabular.Numbers(0))
+        .hasMessage("Cannot use columns of numbers: expected at least 1, got 0.");
+    assertThatThrownBy(() -> new Tabular.Categories(List.of(3, 0), null))
+        .hasMessage(
+            "Cannot use columns of categories: expected at least one, of at least 1 category and with embeddings of at least 1 value, got [3, 0] and width auto.");
+    assertThatThrownBy(() -> new Tabular.Categories(List.of(3), 0))
+        .hasMessageEndingWith("got [3] and width 0.");
+  }
 }
