@@ -225,8 +225,9 @@ public final class DeviceCheck {
           if (Math.abs(got - expected) > 1e-4 * Math.abs(expected)) {
             throw new AssertionError("expected a loss of %s, got %s".formatted(expected, got));
           }
-          return "loss %.6f and %.6f; peak %.1f MiB with, %.1f MiB without"
-              .formatted(got, expected, peak(offloaded) / MIB, peak(FSDP) / MIB);
+          return "loss %.6f and %.6f; peak %.1f MiB with (planned %.1f), %.1f MiB without"
+              .formatted(
+                  got, expected, peak(offloaded) / MIB, predict(offloaded) / MIB, peak(FSDP) / MIB);
         },
         "fsdp");
   }

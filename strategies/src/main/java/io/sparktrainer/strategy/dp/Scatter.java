@@ -77,7 +77,7 @@ final class Scatter {
     List<Long> rows = batch.stream().map(tensor -> tensor.size(0)).distinct().toList();
     if (rows.size() != 1 || rows.get(0) < 1) {
       throw new IllegalArgumentException(
-          "Cannot cut a batch into pieces: expected inputs and target with the same number of rows, at least 1, got %s."
+          "Cannot cut a batch into pieces: expected inputs, target and weights with the same number of rows, at least 1, got %s."
               .formatted(all.stream().map(Tensors::describe).toList()));
     }
     return rows.get(0);

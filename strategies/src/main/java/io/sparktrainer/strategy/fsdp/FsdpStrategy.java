@@ -207,12 +207,12 @@ public final class FsdpStrategy extends ReplicaStrategy {
 
   @Override
   public void joinPredict() {
-    requireReady();
-    driver.shadowInference();
+    guarded(driver::shadowInference);
   }
 
   @Override
   public void zeroGrad() {
+    requireReady();
     flats.forEach(flat -> flat.gradient().clear());
     units.forEach(ShardedUnit::reshard);
   }

@@ -43,7 +43,7 @@ class TestScatter {
       assertThatThrownBy(
               () -> Scatter.cut(new Tensor[] {x}, Tensors.of(new long[] {0, 1}, 2), null, 2))
           .isInstanceOf(IllegalArgumentException.class)
-          .hasMessageContaining("expected inputs and target with the same number of rows")
+          .hasMessageContaining("expected inputs, target and weights with the same number of rows")
           .hasMessageContaining("float32[3, 2] on cpu, int64[2] on cpu");
       assertThatThrownBy(() -> Scatter.cut(new Tensor[] {x.narrow(0, 0, 0)}, null, null, 2))
           .hasMessageContaining("at least 1");

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
 import io.sparktrainer.comm.CollectiveCounts.Kind;
+import io.sparktrainer.comm.LocalCommunicator;
 import io.sparktrainer.comm.testing.RankThreads;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.CheckpointPolicy;
@@ -60,6 +61,18 @@ class TestFsdpModels {
       for (int i = 0; i < expected.norms().size(); i++) {
         assertThat(actual.norms().get(i)).isCloseTo(expected.norms().get(i), within(TOLERANCE));
       }
+    }
+  }
+
+  @Test
+  void aClosedStrategyRefusesToGoOn() {
+    var strategy =
+        new FsdpStrategy(new Models.Stack(1), new LocalCommunicator(), FsdpOptions.defaults());
+    strategy.close();
+    for (Runnable call : List.<Runnable>of(strategy::zeroGrad, strategy::joinPredict)) {
+      assertThatThrownBy(call::run)
+          .hasMessage(
+              "Cannot go on training with fsdp: expected state ready, got closed (rank 0 of 1). Start a new training.");
     }
   }
 
