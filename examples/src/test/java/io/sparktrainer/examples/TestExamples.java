@@ -47,7 +47,7 @@ class TestExamples {
         AdultCensusPipeline.run(
             spark,
             "data/adult-census.csv.gz",
-            "training.epochs=2",
+            "training.epochs=1",
             "metrics={console: false, jsonl: false}",
             "output=" + folder);
 

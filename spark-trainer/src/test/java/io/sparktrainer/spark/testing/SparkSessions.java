@@ -9,6 +9,7 @@ import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ExtensionContext.StoreScope;
 import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
 
@@ -25,9 +26,9 @@ public final class SparkSessions implements ParameterResolver {
   @Override
   public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
     SparkTest wanted = context.getRequiredTestClass().getAnnotation(SparkTest.class);
+    // Of the whole JVM: with several forks every class is a run of its own.
     return context
-        .getRoot()
-        .getStore(NAMESPACE)
+        .getStore(StoreScope.LAUNCHER_SESSION, NAMESPACE)
         .getOrComputeIfAbsent(Current.class, key -> new Current(), Current.class)
         .session(wanted);
   }
