@@ -4,12 +4,11 @@ import io.sparktrainer.strategy.Computation;
 import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.plan.ActivationProbe;
 import io.sparktrainer.testing.ProcessGrowth;
+import io.sparktrainer.testing.Stack;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
 import io.sparktrainer.torch.Threads;
-import java.util.ArrayList;
-import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -34,7 +33,7 @@ final class CheckpointedMemory {
   public static void main(String[] arguments) {
     Threads.use(1);
     Rng.seed(1);
-    try (Deep model = new Deep()) {
+    try (Stack model = new Stack(LAYERS, Layer::new)) {
       ComputeOptions options =
           ComputeOptions.builder()
               .activationCheckpointing(
@@ -88,25 +87,6 @@ final class CheckpointedMemory {
     protected Tensor forward(Tensor... inputs) {
       Tensor x = torch.sigmoid(linear.call(inputs[0]));
       return inputs[0].add(torch.tanh(x).mul(x));
-    }
-  }
-
-  private static final class Deep extends Block {
-    private final List<Layer> layers = new ArrayList<>();
-
-    private Deep() {
-      for (int i = 0; i < LAYERS; i++) {
-        layers.add(child("layer" + i, new Layer()));
-      }
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor x = inputs[0];
-      for (Layer layer : layers) {
-        x = layer.call(x);
-      }
-      return x;
     }
   }
 }

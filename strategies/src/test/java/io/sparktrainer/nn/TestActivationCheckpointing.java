@@ -3,6 +3,14 @@ package io.sparktrainer.nn;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.sparktrainer.nn.CheckpointedBlocks.Borrowing;
+import io.sparktrainer.nn.CheckpointedBlocks.Fragile;
+import io.sparktrainer.nn.CheckpointedBlocks.Gate;
+import io.sparktrainer.nn.CheckpointedBlocks.Gated;
+import io.sparktrainer.nn.CheckpointedBlocks.Layer;
+import io.sparktrainer.nn.CheckpointedBlocks.Partial;
+import io.sparktrainer.nn.CheckpointedBlocks.Tied;
+import io.sparktrainer.testing.Stack;
 import io.sparktrainer.torch.Autocast;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
@@ -10,16 +18,13 @@ import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.bytedeco.pytorch.BoolOptional;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.TensorArrayRefOptional;
-import org.bytedeco.pytorch.global.torch;
 import org.junit.jupiter.api.Test;
 
 class TestActivationCheckpointing {
@@ -27,18 +32,21 @@ class TestActivationCheckpointing {
 
   @Test
   void gradientsAndLossAreThoseOfThePlainRun() {
-    assertSame(Stack::new, LAYERS, model -> model.call(input(4, 6, 1)));
+    assertSame(() -> CheckpointedBlocks.stack(3), LAYERS, model -> model.call(input(4, 6, 1)));
   }
 
   @Test
   void theWholeModelCanBeOneBlock() {
-    assertSame(Stack::new, (name, block) -> name.isEmpty(), model -> model.call(input(4, 6, 1)));
+    assertSame(
+        () -> CheckpointedBlocks.stack(3),
+        (name, block) -> name.isEmpty(),
+        model -> model.call(input(4, 6, 1)));
   }
 
   @Test
   void chosenBlocksInsideChosenBlocksWork() {
     assertSame(
-        Stack::new,
+        () -> CheckpointedBlocks.stack(3),
         (name, block) -> name.isEmpty() || block instanceof Layer || block instanceof Linear,
         model -> model.call(input(4, 6, 1)));
   }
@@ -54,7 +62,9 @@ class TestActivationCheckpointing {
   @Test
   void twoForwardsBeforeOneBackwardWork() {
     assertSame(
-        Stack::new, LAYERS, model -> model.call(input(4, 6, 1)).add(model.call(input(4, 6, 2))));
+        () -> CheckpointedBlocks.stack(3),
+        LAYERS,
+        model -> model.call(input(4, 6, 1)).add(model.call(input(4, 6, 2))));
   }
 
   @Test
@@ -133,7 +143,7 @@ class TestActivationCheckpointing {
   @Test
   void autocastRepeats() {
     assertSame(
-        Stack::new,
+        () -> CheckpointedBlocks.stack(3),
         LAYERS,
         model -> {
           try (var cast = Autocast.to(DType.BFLOAT16, Device.Type.CPU)) {
@@ -145,7 +155,7 @@ class TestActivationCheckpointing {
   @Test
   void anOutputMayBeChangedInPlace() {
     assertSame(
-        Stack::new,
+        () -> CheckpointedBlocks.stack(3),
         (name, block) -> name.isEmpty(),
         model -> model.call(input(4, 6, 1)).mul_(input(4, 6, 2)).add_(input(4, 6, 3)));
   }
@@ -361,7 +371,7 @@ class TestActivationCheckpointing {
 
   private static Stack stack(int layers) {
     Rng.seed(3);
-    return new Stack(layers);
+    return CheckpointedBlocks.stack(layers);
   }
 
   private static Tensor input(long rows, long columns, int seed) {
@@ -375,135 +385,5 @@ class TestActivationCheckpointing {
   private static void backward(Tensor loss, boolean retain, boolean createGraph) {
     loss.backward(
         new Tensor(), new BoolOptional(retain), createGraph, new TensorArrayRefOptional());
-  }
-
-  private static final class Layer extends Block {
-    private final Linear linear;
-    private final Dropout dropout;
-
-    private Layer(long width) {
-      this.linear = child("linear", new Linear(width, width));
-      this.dropout = child("dropout", new Dropout(0.3));
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return inputs[0].add(dropout.call(torch.tanh(linear.call(inputs[0]))));
-    }
-  }
-
-  private static final class Stack extends Block {
-    private final List<Layer> layers;
-
-    private Stack() {
-      this(3);
-    }
-
-    private Stack(int count) {
-      Layer[] made = new Layer[count];
-      for (int i = 0; i < count; i++) {
-        made[i] = child("layer" + i, new Layer(6));
-      }
-      this.layers = Arrays.asList(made);
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor x = inputs[0];
-      for (Layer layer : layers) {
-        x = layer.call(x);
-      }
-      return x;
-    }
-  }
-
-  /** Takes activations, a mask of whole numbers, and a 0-dimensional scale. */
-  private static final class Gate extends Block {
-    private final Linear linear = child("linear", new Linear(6, 6));
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor mask = inputs[1].unsqueeze(1).to(DType.FLOAT32.scalarType());
-      return linear.call(inputs[0]).mul(mask).mul(inputs[2]);
-    }
-  }
-
-  private static final class Gated extends Block {
-    private final Linear first = child("first", new Linear(6, 6));
-    private final Gate gate = child("gate", new Gate());
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor x = first.call(inputs[0]);
-      return gate.call(x, inputs[1], x.mean());
-    }
-  }
-
-  private static final class Holder extends Block {
-    private final Tensor weight;
-
-    private Holder(Tensor weight) {
-      this.weight = tie("weight", weight);
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return torch.tanh(inputs[0].matmul(weight));
-    }
-  }
-
-  private static final class Tied extends Block {
-    private final Tensor weight = parameter("weight", Init.normal(0.5, 6, 6));
-    private final Holder inner = child("inner", new Holder(weight));
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor x = inner.call(inputs[0].matmul(weight));
-      return inner.call(x).matmul(weight.t());
-    }
-  }
-
-  private static final class Partial extends Block {
-    private final Linear used = child("used", new Linear(6, 6));
-
-    private Partial() {
-      child("idle", new Linear(6, 6));
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return used.call(inputs[0]);
-    }
-  }
-
-  private static final class Fragile extends Block {
-    private final Linear linear = child("linear", new Linear(6, 6));
-    private int calls;
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      if (calls++ > 0) {
-        throw new UnsupportedOperationException("once only");
-      }
-      return linear.call(inputs[0]);
-    }
-  }
-
-  private static final class Borrowing extends Block {
-    private final Tensor weight = parameter("weight", Init.normal(0.5, 6, 6));
-    private final Block inner =
-        child(
-            "inner",
-            new Block() {
-              @Override
-              protected Tensor forward(Tensor... inputs) {
-                return inputs[0].matmul(weight);
-              }
-            });
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return inner.call(inputs[0]);
-    }
   }
 }

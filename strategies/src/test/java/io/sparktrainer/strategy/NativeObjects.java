@@ -9,13 +9,12 @@ import io.sparktrainer.nn.CheckpointPolicy;
 import io.sparktrainer.nn.Linear;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.nn.ShardUnit;
+import io.sparktrainer.testing.Stack;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Rng;
 import io.sparktrainer.torch.Tensors;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -227,26 +226,7 @@ final class NativeObjects {
 
   private static Block model(int depth) {
     Rng.seed(3);
-    return new Deep(depth);
-  }
-
-  private static final class Deep extends Block {
-    private final List<Layer> layers = new ArrayList<>();
-
-    private Deep(int depth) {
-      for (int i = 0; i < depth; i++) {
-        layers.add(child("layer" + i, new Layer()));
-      }
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor x = inputs[0];
-      for (Layer layer : layers) {
-        x = layer.call(x);
-      }
-      return x;
-    }
+    return new Stack(depth, Layer::new);
   }
 
   private static final class Layer extends Block implements ShardUnit {

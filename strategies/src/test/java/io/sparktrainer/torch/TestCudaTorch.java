@@ -54,7 +54,8 @@ class TestCudaTorch {
 
   private static String reason() {
     String reason = CudaDevices.whyUnusable();
-    Assumptions.assumeTrue(reason != null, "this machine has a usable CUDA device");
+    Assumptions.assumeTrue(
+        reason != null, "skipped: this machine has a CUDA device that can be used");
     assertThat(reason).startsWith("Cannot use CUDA devices: ");
     return reason;
   }

@@ -1,5 +1,9 @@
 package io.sparktrainer.strategy.dp;
 
+import static io.sparktrainer.strategy.dp.DpBlocks.images;
+import static io.sparktrainer.strategy.dp.DpBlocks.mlp;
+import static io.sparktrainer.strategy.dp.DpBlocks.rows;
+import static io.sparktrainer.strategy.dp.DpBlocks.target;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
@@ -9,7 +13,6 @@ import io.sparktrainer.comm.testing.RankThreads;
 import io.sparktrainer.nn.Block;
 import io.sparktrainer.nn.CheckpointPolicy;
 import io.sparktrainer.nn.Cnn;
-import io.sparktrainer.nn.Dropout;
 import io.sparktrainer.nn.Linear;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.nn.Mlp;
@@ -20,6 +23,11 @@ import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.Precision;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.dp.DpBlocks.Averaging;
+import io.sparktrainer.strategy.dp.DpBlocks.Dropping;
+import io.sparktrainer.strategy.dp.DpBlocks.Forked;
+import io.sparktrainer.strategy.dp.DpBlocks.Observing;
+import io.sparktrainer.strategy.dp.DpBlocks.Picky;
 import io.sparktrainer.strategy.single.SingleStrategy;
 import io.sparktrainer.testing.Memory;
 import io.sparktrainer.torch.Autocast;
@@ -50,7 +58,7 @@ class TestDpStrategy {
   void equalsOneReplicaOnTheWholeBatch(int replicas) {
     for (int rows : new int[] {8, 5, 3, 1}) {
       float[] expected = train(new SingleStrategy(mlp(), new LocalCommunicator()), rows);
-      float[] actual = train(dp(TestDpStrategy::mlp, replicas, PLAIN), rows);
+      float[] actual = train(dp(DpBlocks::mlp, replicas, PLAIN), rows);
       for (int i = 0; i < actual.length; i++) {
         assertThat(actual[i])
             .as("%d rows, element %d", rows, i)
@@ -66,7 +74,7 @@ class TestDpStrategy {
             .activationCheckpointing(CheckpointPolicy.ofClasses(Set.of(Linear.class)))
             .build();
     float[] expected = train(new SingleStrategy(mlp(), new LocalCommunicator()), 5);
-    assertThat(train(dp(TestDpStrategy::mlp, 3, options), 5))
+    assertThat(train(dp(DpBlocks::mlp, 3, options), 5))
         .usingComparatorWithPrecision(1e-5f)
         .containsExactly(expected);
   }
@@ -118,7 +126,7 @@ class TestDpStrategy {
   @Test
   void report16ScalarOutputsAreAveragedByRowsAndOthersAreJoined() {
     try (var scope = NativeScope.open();
-        var strategy = dp(TestDpStrategy::mlp, 3, PLAIN);
+        var strategy = dp(DpBlocks::mlp, 3, PLAIN);
         var mean = dp(Averaging::new, 3, PLAIN)) {
       Tensor x = rows(0, 5);
       assertThat(Tensors.shape(strategy.predict(x))).containsExactly(5, 3);
@@ -291,7 +299,7 @@ class TestDpStrategy {
             assertThatThrownBy(
                     () ->
                         new DpStrategy(
-                            TestDpStrategy::mlp, communicator, StrategySpec.Dp.onCpu(2), PLAIN))
+                            DpBlocks::mlp, communicator, StrategySpec.Dp.onCpu(2), PLAIN))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessage(
                     "Cannot use strategy dp: expected one rank on one host, got 2 ranks. Use ddp for several."));
@@ -319,10 +327,6 @@ class TestDpStrategy {
         .hasMessageContaining("device_ids [0]: expected 2 different indices");
     assertThatThrownBy(() -> StrategySpec.Dp.onDevices(List.of()))
         .hasMessageContaining("at least 1 replica");
-  }
-
-  private static Mlp mlp() {
-    return new Mlp(4, List.of(6), 3);
   }
 
   private static <B extends Block> B seeded(Supplier<B> factory) {
@@ -391,94 +395,5 @@ class TestDpStrategy {
       offset += part.length;
     }
     return all;
-  }
-
-  private static Tensor rows(int seed, int rows) {
-    float[] values = new float[rows * 4];
-    for (int i = 0; i < values.length; i++) {
-      values[i] = (float) Math.sin(i * 0.7 + seed);
-    }
-    return Tensors.of(values, rows, 4);
-  }
-
-  private static Tensor images(int rows) {
-    return torch
-        .cat(
-            new org.bytedeco.pytorch.TensorVector(
-                java.util.stream.IntStream.range(0, 16)
-                    .mapToObj(i -> rows(i, rows))
-                    .toArray(Tensor[]::new)),
-            1)
-        .view(rows, 1, 8, 8);
-  }
-
-  private static Tensor target(int rows) {
-    long[] classes = new long[rows];
-    for (int i = 0; i < rows; i++) {
-      classes[i] = i % 3;
-    }
-    return Tensors.of(classes, rows);
-  }
-
-  private static final class Observing extends Block {
-    private final Linear linear = child("linear", new Linear(4, 3));
-    private final java.util.function.Consumer<Block> observer;
-
-    private Observing(java.util.function.Consumer<Block> observer) {
-      this.observer = observer;
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      observer.accept(this);
-      return linear.call(inputs[0]);
-    }
-  }
-
-  private static final class Averaging extends Block {
-    private final Linear linear = child("linear", new Linear(4, 3));
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return linear.call(inputs[0]).mean();
-    }
-  }
-
-  private static final class Dropping extends Block {
-    private final Dropout dropout = child("dropout", new Dropout(0.5));
-
-    private Dropping() {
-      child("linear", new Linear(2, 2));
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return dropout.call(inputs[0]);
-    }
-  }
-
-  private static final class Forked extends Block {
-    private final Linear used = child("used", new Linear(4, 3));
-
-    private Forked() {
-      child("idle", new Linear(4, 3));
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      return used.call(inputs[0]);
-    }
-  }
-
-  private static final class Picky extends Block {
-    private final Linear linear = child("linear", new Linear(4, 3));
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      if (inputs[0].max().item_double() > 9) {
-        throw new UnsupportedOperationException("row out of range");
-      }
-      return linear.call(inputs[0]);
-    }
   }
 }

@@ -47,8 +47,7 @@ class ITFsdpMemory {
     FsdpOptions options = FsdpOptions.builder().cpuOffload(home == ShardHome.HOST).build();
     return new Planner(
             ModelOutline.of(
-                () -> new MemoryRank.Layers(MemoryRank.LAYERS, MemoryRank.WIDTH),
-                options.wrapPolicy()),
+                () -> MemoryRank.model(MemoryRank.LAYERS, MemoryRank.WIDTH), options.wrapPolicy()),
             StepOutline.of(OptimizerSpec.adamW().build(), Activations.UNKNOWN),
             new Machines(Device.Type.CUDA, Long.MAX_VALUE, 1, ranks))
         .cost(new StrategySpec.Fsdp(ranks, options))

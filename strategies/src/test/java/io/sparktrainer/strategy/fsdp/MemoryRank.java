@@ -14,13 +14,12 @@ import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.GradientSync;
 import io.sparktrainer.testing.PageMap;
 import io.sparktrainer.testing.ProcessGrowth;
+import io.sparktrainer.testing.Stack;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import io.sparktrainer.torch.Threads;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.stream.IntStream;
 import org.bytedeco.pytorch.Tensor;
 
@@ -83,23 +82,8 @@ final class MemoryRank {
     }
   }
 
-  static final class Layers extends Block {
-    private final List<Layer> layers = new ArrayList<>();
-
-    Layers(int count, int width) {
-      for (int i = 0; i < count; i++) {
-        layers.add(child("layer" + i, new Layer(width)));
-      }
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor x = inputs[0];
-      for (Layer layer : layers) {
-        x = layer.call(x);
-      }
-      return x;
-    }
+  static Stack model(int layers, int width) {
+    return new Stack(layers, () -> new Layer(width));
   }
 
   public static void main(String[] arguments) {
@@ -126,7 +110,7 @@ final class MemoryRank {
     Block model;
     // In a scope, so that no garbage keeps what the parameters started as.
     try (var scope = NativeScope.open()) {
-      model = new Layers(layers, width);
+      model = model(layers, width);
     }
     FsdpOptions options = FsdpOptions.builder().cpuOffload(home == ShardHome.HOST).build();
     return new FsdpStrategy(model, group, options, ComputeOptions.defaults(), home);

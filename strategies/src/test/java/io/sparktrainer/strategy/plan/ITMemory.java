@@ -33,8 +33,7 @@ class ITMemory {
   })
   void ranksHoldWhatIsPredicted(String strategy, int ranks, int bytesPerParameter) {
     ModelOutline model =
-        ModelOutline.of(
-            () -> new MemoryRank.Stack(MemoryRank.LAYERS), new WrapPolicy.MarkedBlocks());
+        ModelOutline.of(() -> MemoryRank.model(MemoryRank.LAYERS), new WrapPolicy.MarkedBlocks());
     Machines machines = new Machines(Device.Type.CPU, Long.MAX_VALUE, 1, ranks);
     StepOutline step = StepOutline.of(OptimizerSpec.adamW().build(), Activations.UNKNOWN);
     MemoryUse predicted =

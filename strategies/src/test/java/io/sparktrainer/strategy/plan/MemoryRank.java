@@ -17,13 +17,12 @@ import io.sparktrainer.strategy.ParallelStrategy;
 import io.sparktrainer.strategy.ShardingStrategy;
 import io.sparktrainer.strategy.StrategySpec;
 import io.sparktrainer.testing.ProcessGrowth;
+import io.sparktrainer.testing.Stack;
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import io.sparktrainer.torch.Threads;
-import java.util.ArrayList;
-import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 import org.bytedeco.pytorch.global.torch;
 
@@ -49,24 +48,8 @@ final class MemoryRank {
     }
   }
 
-  /** Layers in a row. */
-  static final class Stack extends Block {
-    private final List<Layer> layers = new ArrayList<>();
-
-    Stack(int count) {
-      for (int i = 0; i < count; i++) {
-        layers.add(child("layer" + i, new Layer()));
-      }
-    }
-
-    @Override
-    protected Tensor forward(Tensor... inputs) {
-      Tensor x = inputs[0];
-      for (Layer layer : layers) {
-        x = layer.call(x);
-      }
-      return x;
-    }
+  static Stack model(int layers) {
+    return new Stack(layers, Layer::new);
   }
 
   static StrategySpec spec(String name, int workers) {
@@ -88,14 +71,13 @@ final class MemoryRank {
     StrategySpec spec = spec(RankProcesses.arguments(args)[0], rendezvous.worldSize());
     // A small training first: libraries, threads and sockets are there before the count begins.
     try (NativeScope scope = NativeScope.open();
-        Stack small = new Stack(1);
+        Stack small = model(1);
         Optimizer optimizer = OptimizerSpec.adamW().build().create(small.parameters())) {
       step(small, optimizer);
     }
     var communicator = GlooCommunicator.connect(rendezvous);
     ProcessGrowth growth = ProcessGrowth.start();
-    try (ParallelStrategy strategy =
-        Strategies.create(spec, () -> new Stack(LAYERS), communicator)) {
+    try (ParallelStrategy strategy = Strategies.create(spec, () -> model(LAYERS), communicator)) {
       run(strategy, growth);
     }
   }
