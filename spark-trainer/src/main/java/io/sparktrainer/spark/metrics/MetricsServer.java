@@ -32,7 +32,7 @@ public final class MetricsServer implements AutoCloseable {
 
   private final ServerSocket listener;
   private final MetricsAddress address;
-  private final MetricSink sink;
+  private final StartFirst sink;
   private final Set<Socket> connections = ConcurrentHashMap.newKeySet();
   private final Set<Thread> readers = ConcurrentHashMap.newKeySet();
   private final Object sinkLock = new Object();
@@ -42,7 +42,7 @@ public final class MetricsServer implements AutoCloseable {
   private MetricsServer(ServerSocket listener, MetricsAddress address, MetricSink sink) {
     this.listener = listener;
     this.address = address;
-    this.sink = sink;
+    this.sink = new StartFirst(sink);
   }
 
   /**
@@ -152,6 +152,9 @@ public final class MetricsServer implements AutoCloseable {
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
+    }
+    synchronized (sinkLock) {
+      sink.release();
     }
     for (Socket connection : connections) {
       connection.close();
