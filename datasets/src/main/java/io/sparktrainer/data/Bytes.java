@@ -50,4 +50,8 @@ final class Bytes {
   static void putDouble(byte[] bytes, int offset, double value) {
     DOUBLE.set(bytes, offset, value);
   }
+
+  static double getDouble(byte[] bytes, int offset) {
+    return (double) DOUBLE.get(bytes, offset);
+  }
 }

@@ -54,14 +54,14 @@ final class CatalystColumn {
     }
     if (plan.target() == ElementType.FLOAT32
         && plan.dims().length == 1
-        && vector instanceof WritableColumnVector writable) {
+        && (vector instanceof WritableColumnVector || vector instanceof ParquetVector)) {
       boolean isFloat = plan.source() == ColumnPlan.Source.FLOAT;
       boolean isDouble = plan.source() == ColumnPlan.Source.DOUBLE;
       if (plan.form() == ColumnPlan.Form.ARRAY && (isFloat || isDouble)) {
-        return arrays(source, batch, writable, tile, rows, isFloat);
+        return arrays(source, batch, vector, tile, rows, isFloat);
       }
       if (plan.form() == ColumnPlan.Form.VECTOR) {
-        return vectors(source, batch, writable, tile, rows);
+        return vectors(source, batch, vector, tile, rows);
       }
     }
     boolean dropped = false;
@@ -86,8 +86,13 @@ final class CatalystColumn {
     byte[] to = tile.records;
     int stride = source.recordBytes();
     int first = source.firstRow();
+    int start = Tile.BASE + plan.offset();
+    if (from instanceof ParquetVector pages
+        && (!pages.copyFloats(first, rows, to, start, stride) || keepsNan)) {
+      return false;
+    }
     boolean dropped = false;
-    for (int i = 0, at = Tile.BASE + plan.offset(); i < rows; i++, at += stride) {
+    for (int i = 0, at = start; i < rows; i++, at += stride) {
       float value = from.getFloat(first + i);
       if (Float.isNaN(value) && !keepsNan) {
         dropped |= general(source, batch, tile, i);
@@ -103,8 +108,13 @@ final class CatalystColumn {
     byte[] to = tile.records;
     int stride = source.recordBytes();
     int first = source.firstRow();
+    int start = Tile.BASE + plan.offset();
+    if (from instanceof ParquetVector pages
+        && (!pages.copyDoubles(first, rows, to, start, stride) || keepsNan)) {
+      return false;
+    }
     boolean dropped = false;
-    for (int i = 0, at = Tile.BASE + plan.offset(); i < rows; i++, at += stride) {
+    for (int i = 0, at = start; i < rows; i++, at += stride) {
       double value = from.getDouble(first + i);
       if (Double.isNaN(value) && !keepsNan) {
         dropped |= general(source, batch, tile, i);
@@ -136,11 +146,11 @@ final class CatalystColumn {
   private boolean arrays(
       CatalystBatchSource source,
       ColumnarBatch batch,
-      WritableColumnVector from,
+      ColumnVector from,
       Tile tile,
       int rows,
       boolean isFloat) {
-    WritableColumnVector elements = from.arrayData();
+    ColumnVector elements = elements(from);
     boolean nullsInside = elements.hasNull();
     int stride = source.recordBytes();
     int first = source.firstRow();
@@ -148,11 +158,11 @@ final class CatalystColumn {
     boolean dropped = false;
     for (int i = 0, at = Tile.BASE + plan.offset(); i < rows; i++, at += stride) {
       int row = first + i;
-      if (nullsInside || from.isNullAt(row) || from.getArrayLength(row) != expected) {
+      if (nullsInside || from.isNullAt(row) || length(from, row) != expected) {
         dropped |= general(source, batch, tile, i);
         continue;
       }
-      int start = from.getArrayOffset(row);
+      int start = offset(from, row);
       boolean clean =
           isFloat
               ? copyFloats(elements, start, expected, tile.records, at)
@@ -165,14 +175,10 @@ final class CatalystColumn {
   }
 
   private boolean vectors(
-      CatalystBatchSource source,
-      ColumnarBatch batch,
-      WritableColumnVector from,
-      Tile tile,
-      int rows) {
+      CatalystBatchSource source, ColumnarBatch batch, ColumnVector from, Tile tile, int rows) {
     ColumnVector kinds = from.getChild(0);
-    WritableColumnVector values = from.getChild(3);
-    WritableColumnVector elements = values.arrayData();
+    ColumnVector values = from.getChild(3);
+    ColumnVector elements = elements(values);
     int stride = source.recordBytes();
     int first = source.firstRow();
     int expected = plan.dims()[0];
@@ -182,8 +188,8 @@ final class CatalystColumn {
       boolean clean =
           !from.isNullAt(row)
               && kinds.getByte(row) == DENSE
-              && values.getArrayLength(row) == expected
-              && copyDoubles(elements, values.getArrayOffset(row), expected, tile.records, at);
+              && length(values, row) == expected
+              && copyDoubles(elements, offset(values, row), expected, tile.records, at);
       if (!clean) {
         dropped |= general(source, batch, tile, i);
       }
@@ -191,8 +197,29 @@ final class CatalystColumn {
     return dropped;
   }
 
+  private static ColumnVector elements(ColumnVector arrays) {
+    return arrays instanceof ParquetVector pages
+        ? pages.elements()
+        : ((WritableColumnVector) arrays).arrayData();
+  }
+
+  private static int offset(ColumnVector arrays, int row) {
+    return arrays instanceof ParquetVector pages
+        ? pages.arrayOffset(row)
+        : ((WritableColumnVector) arrays).getArrayOffset(row);
+  }
+
+  private static int length(ColumnVector arrays, int row) {
+    return arrays instanceof ParquetVector pages
+        ? pages.arrayLength(row)
+        : ((WritableColumnVector) arrays).getArrayLength(row);
+  }
+
   /** Copies; returns false where a NaN needs the general way. */
   private boolean copyFloats(ColumnVector from, int start, int count, byte[] to, int at) {
+    if (from instanceof ParquetVector pages) {
+      return !pages.copyFloats(start, count, to, at, Float.BYTES) || keepsNan;
+    }
     boolean nan = false;
     for (int i = 0; i < count; i++) {
       float value = from.getFloat(start + i);
@@ -203,6 +230,9 @@ final class CatalystColumn {
   }
 
   private boolean copyDoubles(ColumnVector from, int start, int count, byte[] to, int at) {
+    if (from instanceof ParquetVector pages) {
+      return !pages.copyDoubles(start, count, to, at, Float.BYTES) || keepsNan;
+    }
     boolean nan = false;
     for (int i = 0; i < count; i++) {
       double value = from.getDouble(start + i);

@@ -2,6 +2,7 @@ package io.sparktrainer.data;
 
 import java.util.Iterator;
 import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -9,6 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
+import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.QueryExecution;
@@ -37,12 +39,24 @@ final class CatalystFrame {
     if (path == ReadPath.FASTEST) {
       Columns columns = columns(query.executedPlan());
       if (columns != null) {
-        JavaRDD<ColumnarBatch> batches = columns.node().executeColumnar().toJavaRDD();
+        JavaRDD<ColumnarBatch> batches = batches(columns).toJavaRDD();
         return new SourceRdd<>(batches, new BatchTiles(plan, columns.ordinals()));
       }
     }
     JavaRDD<InternalRow> rows = query.toRdd().toJavaRDD();
     return new SourceRdd<>(rows, new RowTiles(plan));
+  }
+
+  private static RDD<ColumnarBatch> batches(Columns columns) {
+    SparkPlan node =
+        columns.node() instanceof InputAdapter adapter ? adapter.child() : columns.node();
+    if (node instanceof FileSourceScanExec scan) {
+      ParquetScan pages = ParquetScan.open(scan, columns.ordinals());
+      if (pages != null) {
+        return pages;
+      }
+    }
+    return node.executeColumnar();
   }
 
   @SuppressWarnings("ArrayRecordComponent") // never compared

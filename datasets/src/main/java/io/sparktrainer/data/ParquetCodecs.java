@@ -1,0 +1,71 @@
+package io.sparktrainer.data;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import org.apache.parquet.bytes.ByteBufferInputStream;
+import org.apache.parquet.bytes.BytesInput;
+import org.apache.parquet.compression.CompressionCodecFactory;
+import org.apache.parquet.hadoop.metadata.CompressionCodecName;
+import org.xerial.snappy.Snappy;
+
+/**
+ * Decompresses Snappy pages, Spark's default, from array to array. Hadoop's way, which serves all
+ * other codecs, reads the configuration and copies through direct buffers for every page.
+ */
+final class ParquetCodecs implements CompressionCodecFactory {
+  private final CompressionCodecFactory others;
+
+  ParquetCodecs(CompressionCodecFactory others) {
+    this.others = others;
+  }
+
+  @Override
+  public BytesInputCompressor getCompressor(CompressionCodecName codec) {
+    return others.getCompressor(codec);
+  }
+
+  @Override
+  public BytesInputDecompressor getDecompressor(CompressionCodecName codec) {
+    return codec == CompressionCodecName.SNAPPY ? new SnappyPages() : others.getDecompressor(codec);
+  }
+
+  @Override
+  public void release() {
+    others.release();
+  }
+
+  private static final class SnappyPages implements BytesInputDecompressor {
+    @Override
+    public BytesInput decompress(BytesInput compressed, int size) throws IOException {
+      ByteBufferInputStream stream = compressed.toInputStream();
+      ByteBuffer bytes = stream.slice(stream.available());
+      if (!bytes.hasArray()) {
+        bytes = ByteBuffer.allocate(bytes.remaining()).put(bytes).flip();
+      }
+      byte[] page = new byte[size];
+      int start = bytes.arrayOffset() + bytes.position();
+      requireSize(Snappy.uncompressedLength(bytes.array(), start, bytes.remaining()), size);
+      Snappy.uncompress(bytes.array(), start, bytes.remaining(), page, 0);
+      return BytesInput.from(page);
+    }
+
+    @Override
+    public void decompress(ByteBuffer in, int compressedSize, ByteBuffer out, int size)
+        throws IOException {
+      ByteBuffer page = in.slice().limit(compressedSize);
+      out.put(decompress(BytesInput.from(page), size).toInputStream().slice(size));
+      in.position(in.position() + compressedSize);
+    }
+
+    /** Native code writes as much as the compressed bytes say. */
+    private static void requireSize(int found, int expected) throws IOException {
+      if (found != expected) {
+        throw new IOException(
+            "a page was to hold %d bytes, and holds %d".formatted(expected, found));
+      }
+    }
+
+    @Override
+    public void release() {}
+  }
+}

@@ -1,0 +1,149 @@
+package io.sparktrainer.data;
+
+import java.io.IOException;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.parquet.HadoopReadOptions;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.column.page.PageReadStore;
+import org.apache.parquet.hadoop.CodecFactory;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.metadata.BlockMetaData;
+import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
+import org.apache.parquet.hadoop.metadata.ColumnPath;
+import org.apache.parquet.hadoop.metadata.FileMetaData;
+import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The row groups of one file whose middle lies in a split, as batches over the file's own pages. A
+ * batch goes as far as the shortest page of all its columns, and is valid until the next one.
+ */
+final class ParquetFile implements Iterator<ColumnarBatch>, AutoCloseable {
+  private final ParquetFileReader reader;
+  private final ParquetColumns columns;
+  private final ColumnarBatch batch;
+  private final String path;
+  private long rowsLeft;
+  private int rowsShown;
+
+  private ParquetFile(ParquetFileReader reader, ParquetColumns columns, String path) {
+    this.reader = reader;
+    this.columns = columns;
+    this.path = path;
+    this.batch = new ColumnarBatch(columns.vectors().toArray(new ColumnVector[0]));
+  }
+
+  /** Opens a file; null where Spark's own reader has to read it. */
+  static @Nullable ParquetFile open(PartitionedFile file, StructType schema, Configuration hadoop)
+      throws IOException {
+    FileStatus status =
+        new FileStatus(file.fileSize(), false, 0, 0, file.modificationTime(), file.toPath());
+    ParquetReadOptions options =
+        HadoopReadOptions.builder(hadoop, file.toPath())
+            .withRange(file.start(), file.start() + file.length())
+            .withCodecFactory(new ParquetCodecs(new CodecFactory(hadoop, 0)))
+            .build();
+    ParquetFileReader reader =
+        ParquetFileReader.open(HadoopInputFile.fromStatus(status, hadoop), options);
+    try {
+      FileMetaData meta = reader.getFileMetaData();
+      ParquetColumns columns =
+          meta.getEncryptionType() == FileMetaData.EncryptionType.UNENCRYPTED
+              ? ParquetColumns.of(meta.getSchema(), schema)
+              : null;
+      if (columns == null || !startPagesWithRows(reader, columns)) {
+        reader.close();
+        return null;
+      }
+      reader.setRequestedSchema(columns.leaves().stream().map(ParquetLeaf::column).toList());
+      return new ParquetFile(reader, columns, file.urlEncodedPath());
+    } catch (Throwable e) {
+      reader.close();
+      throw e;
+    }
+  }
+
+  /** Pages of lists may split a row, except where the file has an index of its pages. */
+  private static boolean startPagesWithRows(ParquetFileReader reader, ParquetColumns columns) {
+    Set<ColumnPath> lists = new HashSet<>();
+    for (ParquetLeaf leaf : columns.leaves()) {
+      if (leaf.column().getMaxRepetitionLevel() > 0) {
+        lists.add(ColumnPath.get(leaf.column().getPath()));
+      }
+    }
+    for (BlockMetaData group : reader.getRowGroups()) {
+      for (ColumnChunkMetaData chunk : group.getColumns()) {
+        if (lists.contains(chunk.getPath()) && chunk.getOffsetIndexReference() == null) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  @Override
+  public boolean hasNext() {
+    rowsLeft -= rowsShown;
+    columns.leaves().forEach(leaf -> leaf.skip(rowsShown));
+    rowsShown = 0;
+    try {
+      while (rowsLeft == 0) {
+        PageReadStore group = reader.readNextRowGroup();
+        if (group == null) {
+          return false;
+        }
+        rowsLeft = group.getRowCount();
+        for (ParquetLeaf leaf : columns.leaves()) {
+          leaf.open(group);
+        }
+      }
+      return true;
+    } catch (IOException | RuntimeException e) {
+      throw failure("a row group", e);
+    }
+  }
+
+  @Override
+  public ColumnarBatch next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException("no more batches");
+    }
+    int rows = (int) Math.min(rowsLeft, Integer.MAX_VALUE);
+    for (ParquetLeaf leaf : columns.leaves()) {
+      try {
+        rows = Math.min(rows, leaf.remaining());
+      } catch (IOException | RuntimeException e) {
+        throw failure("column " + String.join(".", leaf.column().getPath()), e);
+      }
+    }
+    columns.vectors().forEach(ParquetVector::show);
+    rowsShown = rows;
+    batch.setNumRows(rows);
+    return batch;
+  }
+
+  private IllegalStateException failure(String what, Exception cause) {
+    return new IllegalStateException(
+        "Cannot read %s of file %s: %s. Write the file again, or leave it out."
+            .formatted(what, path, cause.getMessage()),
+        cause);
+  }
+
+  @Override
+  public void close() {
+    try {
+      reader.close();
+    } catch (IOException e) {
+      throw new java.io.UncheckedIOException(e);
+    }
+  }
+}

@@ -1,0 +1,188 @@
+package io.sparktrainer.data;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarArray;
+import org.apache.spark.sql.vectorized.ColumnarMap;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * A column of a batch as Spark's readers know it, over the pages of a {@link ParquetLeaf}: numbers,
+ * lists of numbers, or a struct of those.
+ */
+final class ParquetVector extends ColumnVector {
+  private final ParquetLeaf leaf;
+  private final ParquetVector[] children;
+  private final boolean isList;
+  private byte[] bytes = {};
+  private int base;
+  private int first;
+
+  private ParquetVector(
+      DataType type, ParquetLeaf leaf, boolean isList, ParquetVector... children) {
+    super(type);
+    this.leaf = leaf;
+    this.isList = isList;
+    this.children = children;
+  }
+
+  static ParquetVector numbers(DataType type, ParquetLeaf leaf) {
+    return new ParquetVector(type, leaf, false);
+  }
+
+  static ParquetVector lists(DataType type, DataType elementType, ParquetLeaf leaf) {
+    return new ParquetVector(type, leaf, true, numbers(elementType, leaf));
+  }
+
+  /** A struct that is null where its first child is, which holds numbers. */
+  static ParquetVector struct(DataType type, ParquetVector... children) {
+    return new ParquetVector(type, children[0].leaf, false, children);
+  }
+
+  /** Makes row 0 the leaf's next row. */
+  void show() {
+    showFrom(leaf.row());
+    for (ParquetVector child : children) {
+      if (isList) {
+        child.showFrom(0);
+      } else {
+        child.show();
+      }
+    }
+  }
+
+  private void showFrom(int row) {
+    first = row;
+    bytes = leaf.values;
+    base = leaf.base + row * leaf.width();
+  }
+
+  /** The elements of all lists of the page. */
+  ParquetVector elements() {
+    return children[0];
+  }
+
+  /** First element of a row's list. */
+  int arrayOffset(int row) {
+    return leaf.starts[first + row];
+  }
+
+  int arrayLength(int row) {
+    return leaf.starts[first + row + 1] - leaf.starts[first + row];
+  }
+
+  /**
+   * Copies FLOAT32 values of successive slots, {@code stride} bytes apart.
+   *
+   * @return whether one of them is NaN
+   */
+  boolean copyFloats(int slot, int count, byte[] to, int at, int stride) {
+    byte[] from = bytes;
+    int next = base + slot * Float.BYTES;
+    boolean nan = false;
+    for (int i = 0, out = at; i < count; i++, next += Float.BYTES, out += stride) {
+      int bits = Bytes.getInt(from, next);
+      nan |= (bits & 0x7fff_ffff) > 0x7f80_0000;
+      Bytes.putInt(to, out, bits);
+    }
+    return nan;
+  }
+
+  /** The same for FLOAT64 values that become FLOAT32. */
+  boolean copyDoubles(int slot, int count, byte[] to, int at, int stride) {
+    byte[] from = bytes;
+    int next = base + slot * Double.BYTES;
+    boolean nan = false;
+    for (int i = 0, out = at; i < count; i++, next += Double.BYTES, out += stride) {
+      float value = (float) Bytes.getDouble(from, next);
+      nan |= Float.isNaN(value);
+      Bytes.putFloat(to, out, value);
+    }
+    return nan;
+  }
+
+  @Override
+  public boolean hasNull() {
+    return (isList ? leaf.nullRows : leaf.nullSlots) != null;
+  }
+
+  @Override
+  public int numNulls() {
+    throw new UnsupportedOperationException("nulls are not counted");
+  }
+
+  @Override
+  public boolean isNullAt(int row) {
+    boolean[] nulls = isList ? leaf.nullRows : leaf.nullSlots;
+    return nulls != null && nulls[first + row];
+  }
+
+  @Override
+  public boolean getBoolean(int row) {
+    return bytes[base + row] != 0;
+  }
+
+  @Override
+  public byte getByte(int row) {
+    return (byte) getInt(row);
+  }
+
+  @Override
+  public short getShort(int row) {
+    return (short) getInt(row);
+  }
+
+  @Override
+  public int getInt(int row) {
+    return Bytes.getInt(bytes, base + row * Integer.BYTES);
+  }
+
+  @Override
+  public long getLong(int row) {
+    return Bytes.getLong(bytes, base + row * Long.BYTES);
+  }
+
+  @Override
+  public float getFloat(int row) {
+    return Bytes.getFloat(bytes, base + row * Float.BYTES);
+  }
+
+  @Override
+  public double getDouble(int row) {
+    return Bytes.getDouble(bytes, base + row * Double.BYTES);
+  }
+
+  @Override
+  public ColumnarArray getArray(int row) {
+    return new ColumnarArray(elements(), arrayOffset(row), arrayLength(row));
+  }
+
+  @Override
+  public ColumnVector getChild(int ordinal) {
+    return children[ordinal];
+  }
+
+  @Override
+  public ColumnarMap getMap(int row) {
+    throw new UnsupportedOperationException("no maps");
+  }
+
+  @Override
+  public Decimal getDecimal(int row, int precision, int scale) {
+    throw new UnsupportedOperationException("no decimals");
+  }
+
+  @Override
+  public UTF8String getUTF8String(int row) {
+    throw new UnsupportedOperationException("no strings");
+  }
+
+  @Override
+  public byte[] getBinary(int row) {
+    throw new UnsupportedOperationException("no binary");
+  }
+
+  @Override
+  public void close() {}
+}
