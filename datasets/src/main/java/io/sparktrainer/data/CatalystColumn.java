@@ -54,7 +54,7 @@ final class CatalystColumn {
     }
     if (plan.target() == ElementType.FLOAT32
         && plan.dims().length == 1
-        && (vector instanceof WritableColumnVector || vector instanceof ParquetVector)) {
+        && (vector instanceof WritableColumnVector || vector instanceof CatalystParquetVector)) {
       boolean isFloat = plan.source() == ColumnPlan.Source.FLOAT;
       boolean isDouble = plan.source() == ColumnPlan.Source.DOUBLE;
       if (plan.form() == ColumnPlan.Form.ARRAY && (isFloat || isDouble)) {
@@ -87,7 +87,7 @@ final class CatalystColumn {
     int stride = source.recordBytes();
     int first = source.firstRow();
     int start = Tile.BASE + plan.offset();
-    if (from instanceof ParquetVector pages
+    if (from instanceof CatalystParquetVector pages
         && (!pages.copyFloats(first, rows, to, start, stride) || keepsNan)) {
       return false;
     }
@@ -109,7 +109,7 @@ final class CatalystColumn {
     int stride = source.recordBytes();
     int first = source.firstRow();
     int start = Tile.BASE + plan.offset();
-    if (from instanceof ParquetVector pages
+    if (from instanceof CatalystParquetVector pages
         && (!pages.copyDoubles(first, rows, to, start, stride) || keepsNan)) {
       return false;
     }
@@ -198,26 +198,26 @@ final class CatalystColumn {
   }
 
   private static ColumnVector elements(ColumnVector arrays) {
-    return arrays instanceof ParquetVector pages
+    return arrays instanceof CatalystParquetVector pages
         ? pages.elements()
         : ((WritableColumnVector) arrays).arrayData();
   }
 
   private static int offset(ColumnVector arrays, int row) {
-    return arrays instanceof ParquetVector pages
+    return arrays instanceof CatalystParquetVector pages
         ? pages.arrayOffset(row)
         : ((WritableColumnVector) arrays).getArrayOffset(row);
   }
 
   private static int length(ColumnVector arrays, int row) {
-    return arrays instanceof ParquetVector pages
+    return arrays instanceof CatalystParquetVector pages
         ? pages.arrayLength(row)
         : ((WritableColumnVector) arrays).getArrayLength(row);
   }
 
   /** Copies; returns false where a NaN needs the general way. */
   private boolean copyFloats(ColumnVector from, int start, int count, byte[] to, int at) {
-    if (from instanceof ParquetVector pages) {
+    if (from instanceof CatalystParquetVector pages) {
       return !pages.copyFloats(start, count, to, at, Float.BYTES) || keepsNan;
     }
     boolean nan = false;
@@ -230,7 +230,7 @@ final class CatalystColumn {
   }
 
   private boolean copyDoubles(ColumnVector from, int start, int count, byte[] to, int at) {
-    if (from instanceof ParquetVector pages) {
+    if (from instanceof CatalystParquetVector pages) {
       return !pages.copyDoubles(start, count, to, at, Float.BYTES) || keepsNan;
     }
     boolean nan = false;

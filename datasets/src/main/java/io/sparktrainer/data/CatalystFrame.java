@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.InputAdapter;
@@ -16,6 +17,8 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.jspecify.annotations.Nullable;
 import scala.collection.immutable.Seq;
@@ -47,11 +50,43 @@ final class CatalystFrame {
     return new SourceRdd<>(rows, new RowTiles(plan));
   }
 
+  private static boolean isWide(FileSourceScanExec scan) {
+    return scan.schema().size()
+        > scan.relation().sparkSession().sessionState().conf().wholeStageMaxNumFields();
+  }
+
+  /** The scan without the limit beyond which Spark reads tables row by row: 100 columns. */
+  private static FileSourceScanExec withoutLimit(FileSourceScanExec scan) {
+    HadoopFsRelation relation = scan.relation();
+    SparkSession apart = ((SparkSession) relation.sparkSession()).cloneSession();
+    apart.conf().set(SQLConf.WHOLESTAGE_MAX_NUM_FIELDS().key(), Integer.MAX_VALUE);
+    HadoopFsRelation unlimited =
+        new HadoopFsRelation(
+            relation.location(),
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            relation.bucketSpec(),
+            relation.fileFormat(),
+            relation.options(),
+            apart);
+    return new FileSourceScanExec(
+        unlimited,
+        scan.stream(),
+        scan.output(),
+        scan.requiredSchema(),
+        scan.partitionFilters(),
+        scan.optionalBucketSet(),
+        scan.optionalNumCoalescedBuckets(),
+        scan.dataFilters(),
+        scan.tableIdentifier(),
+        scan.disableBucketedScan());
+  }
+
   private static RDD<ColumnarBatch> batches(Columns columns) {
     SparkPlan node =
         columns.node() instanceof InputAdapter adapter ? adapter.child() : columns.node();
     if (node instanceof FileSourceScanExec scan) {
-      ParquetScan pages = ParquetScan.open(scan, columns.ordinals());
+      CatalystParquetScan pages = CatalystParquetScan.open(scan, columns.ordinals());
       if (pages != null) {
         return pages;
       }
@@ -75,6 +110,8 @@ final class CatalystFrame {
         node = toRow.child();
       } else if (node instanceof ProjectExec project && picksOnly(project.projectList())) {
         node = project.child();
+      } else if (node instanceof FileSourceScanExec scan && isWide(scan)) {
+        node = withoutLimit(scan);
       } else {
         return null;
       }

@@ -28,7 +28,7 @@ import org.jspecify.annotations.Nullable;
  * @param vectors in the order of the schema
  * @param leaves all leaf columns below them
  */
-record ParquetColumns(List<ParquetVector> vectors, List<ParquetLeaf> leaves) {
+record ParquetColumns(List<CatalystParquetVector> vectors, List<ParquetLeaf> leaves) {
   private static final Set<DataType> NUMBERS =
       Set.of(
           DataTypes.BooleanType,
@@ -49,9 +49,10 @@ record ParquetColumns(List<ParquetVector> vectors, List<ParquetLeaf> leaves) {
   /** Finds the columns in a file; null where one of them needs Spark's own reader. */
   static @Nullable ParquetColumns of(MessageType file, StructType schema) {
     Finder finder = new Finder(file);
-    List<ParquetVector> vectors = new ArrayList<>();
+    List<CatalystParquetVector> vectors = new ArrayList<>();
     for (StructField field : schema.fields()) {
-      ParquetVector vector = finder.find(file, new String[0], field.name(), field.dataType());
+      CatalystParquetVector vector =
+          finder.find(file, new String[0], field.name(), field.dataType());
       if (vector == null) {
         return null;
       }
@@ -68,7 +69,8 @@ record ParquetColumns(List<ParquetVector> vectors, List<ParquetLeaf> leaves) {
       this.file = file;
     }
 
-    @Nullable ParquetVector find(GroupType group, String[] path, String name, DataType type) {
+    @Nullable CatalystParquetVector find(
+        GroupType group, String[] path, String name, DataType type) {
       // another spelling in the file is Spark's to judge
       long named =
           group.getFields().stream().filter(f -> f.getName().equalsIgnoreCase(name)).count();
@@ -88,10 +90,10 @@ record ParquetColumns(List<ParquetVector> vectors, List<ParquetLeaf> leaves) {
       }
       ParquetLeaf leaf = ParquetLeaf.numbers(file.getColumnDescription(here));
       leaves.add(leaf);
-      return ParquetVector.numbers(type, leaf);
+      return CatalystParquetVector.numbers(type, leaf);
     }
 
-    private @Nullable ParquetVector lists(Type field, String[] path, ArrayType type) {
+    private @Nullable CatalystParquetVector lists(Type field, String[] path, ArrayType type) {
       if (field.isPrimitive()
           || field.isRepetition(Type.Repetition.REPEATED)
           || !(field.getLogicalTypeAnnotation() instanceof ListLogicalTypeAnnotation)
@@ -113,10 +115,10 @@ record ParquetColumns(List<ParquetVector> vectors, List<ParquetLeaf> leaves) {
       ColumnDescriptor column = file.getColumnDescription(leafPath);
       ParquetLeaf leaf = ParquetLeaf.lists(column, file.getMaxDefinitionLevel(path));
       leaves.add(leaf);
-      return ParquetVector.lists(type, type.elementType(), leaf);
+      return CatalystParquetVector.lists(type, type.elementType(), leaf);
     }
 
-    private @Nullable ParquetVector struct(
+    private @Nullable CatalystParquetVector struct(
         Type field, String[] path, DataType type, StructType inner) {
       if (field.isPrimitive()
           || field.isRepetition(Type.Repetition.REPEATED)
@@ -125,16 +127,17 @@ record ParquetColumns(List<ParquetVector> vectors, List<ParquetLeaf> leaves) {
           || !field.asGroupType().getType(0).isRepetition(Type.Repetition.REQUIRED)) {
         return null;
       }
-      ParquetVector[] children = new ParquetVector[inner.size()];
+      CatalystParquetVector[] children = new CatalystParquetVector[inner.size()];
       for (int i = 0; i < children.length; i++) {
         StructField child = inner.apply(i);
-        ParquetVector found = find(field.asGroupType(), path, child.name(), child.dataType());
+        CatalystParquetVector found =
+            find(field.asGroupType(), path, child.name(), child.dataType());
         if (found == null) {
           return null;
         }
         children[i] = found;
       }
-      return ParquetVector.struct(type, children);
+      return CatalystParquetVector.struct(type, children);
     }
 
     private static boolean isNumber(Type field, DataType type) {

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.ml.linalg.SQLDataTypes;
@@ -101,12 +102,13 @@ class TestParquetScan {
     String[] names = plan.selected().toArray(new String[0]);
     StructType schema = frame.selectExpr(names).schema();
     RDD<?> source = source(frame, spec);
-    if (!(source instanceof ParquetScan)) {
+    if (!(source instanceof CatalystParquetScan)) {
       return false;
     }
     for (org.apache.spark.Partition partition : source.partitions()) {
       for (var file : ((FilePartition) partition).files()) {
-        try (ParquetFile opened = ParquetFile.open(file, schema, new Configuration())) {
+        try (CatalystParquetFile opened =
+            CatalystParquetFile.open(file, schema, new Configuration())) {
           if (opened == null) {
             return false;
           }
@@ -191,10 +193,31 @@ class TestParquetScan {
             .nulls(new MissingValues.Fill(-7))
             .batchRows(64)
             .build();
-    assertThat(source(frame, spec)).isInstanceOf(ParquetScan.class);
+    assertThat(source(frame, spec)).isInstanceOf(CatalystParquetScan.class);
     assertThat(readsPages(frame, spec)).isFalse();
     assertThat(readsPages(spark.read().parquet(wide), spec)).isTrue();
     assertSameAsSpark(frame, spec);
+  }
+
+  @Test
+  void readsTablesOfMoreColumnsThanSparkReadsInBatches() throws IOException {
+    String[] floats =
+        IntStream.range(0, 150)
+            .mapToObj("cast(hash(id, %1$d) as float) as x%1$d"::formatted)
+            .toArray(String[]::new);
+    String[] doubles =
+        Stream.of(floats).map(c -> c.replace("float", "double")).toArray(String[]::new);
+    String narrow = write(spark.range(200).selectExpr(floats), Map.of());
+    String wide = write(spark.range(200).selectExpr(doubles), Map.of());
+    Dataset<Row> frame = spark.read().parquet(narrow);
+    DataSpec spec = DataSpec.builder().features(frame.columns()).batchRows(64).build();
+    assertThat(readsPages(frame, spec)).isTrue();
+    assertSameAsSpark(frame, spec);
+    assertSameAsSpark(
+        spark.read().schema(spark.read().parquet(wide).schema()).parquet(narrow, wide), spec);
+    Dataset<Row> filtered = frame.where("x0 > 0");
+    assertThat(source(filtered, spec)).isNotInstanceOf(CatalystParquetScan.class);
+    assertSameAsSpark(filtered, spec);
   }
 
   @Test
@@ -202,19 +225,19 @@ class TestParquetScan {
     String path = write(rows().selectExpr("f", "s", "cast(d as decimal(9, 3)) as dec"), Map.of());
     Dataset<Row> frame = spark.read().parquet(path);
     DataSpec floats = DataSpec.builder().features("f").label("s").batchRows(64).build();
-    assertThat(source(frame, floats)).isInstanceOf(ParquetScan.class);
+    assertThat(source(frame, floats)).isInstanceOf(CatalystParquetScan.class);
     DataSpec decimals =
         DataSpec.builder()
             .features("f", "dec")
             .nulls(new MissingValues.Fill(-7))
             .batchRows(64)
             .build();
-    assertThat(source(frame, decimals)).isNotInstanceOf(ParquetScan.class);
+    assertThat(source(frame, decimals)).isNotInstanceOf(CatalystParquetScan.class);
     Dataset<Row> filtered = frame.where("s > 20");
-    assertThat(source(filtered, floats)).isNotInstanceOf(ParquetScan.class);
+    assertThat(source(filtered, floats)).isNotInstanceOf(CatalystParquetScan.class);
     assertSameAsSpark(filtered, floats);
     Dataset<Row> lenient = spark.read().option("ignoreCorruptFiles", "true").parquet(path);
-    assertThat(source(lenient, floats)).isNotInstanceOf(ParquetScan.class);
+    assertThat(source(lenient, floats)).isNotInstanceOf(CatalystParquetScan.class);
   }
 
   @Test
@@ -228,11 +251,11 @@ class TestParquetScan {
         .parquet(path);
     Dataset<Row> frame = spark.read().parquet(path);
     DataSpec both = DataSpec.builder().features("f").label("part").batchRows(64).build();
-    assertThat(source(frame, both)).isNotInstanceOf(ParquetScan.class);
+    assertThat(source(frame, both)).isNotInstanceOf(CatalystParquetScan.class);
     assertSameAsSpark(frame, both);
     DataSpec alone = DataSpec.builder().features("f").batchRows(64).build();
     Dataset<Row> pruned = frame.where("part = 1");
-    assertThat(source(pruned, alone)).isInstanceOf(ParquetScan.class);
+    assertThat(source(pruned, alone)).isInstanceOf(CatalystParquetScan.class);
     assertSameAsSpark(pruned, alone);
   }
 
@@ -263,7 +286,7 @@ class TestParquetScan {
       Files.write(folderOfOne.resolve("part.parquet"), copy);
       Dataset<Row> frame = spark.read().schema("f float, l bigint").parquet(folderOfOne.toString());
       DataSpec spec = DataSpec.builder().features("f").label("l").batchRows(64).build();
-      assertThat(source(frame, spec)).isInstanceOf(ParquetScan.class);
+      assertThat(source(frame, spec)).isInstanceOf(CatalystParquetScan.class);
       Throwable failure = catchThrowable(() -> Ranks.of(frame, spec, 1));
       // bytes that only hold other values cannot be told; those of a page's header can
       if (broken == 4 || failure != null) {

@@ -82,6 +82,21 @@ class TestInputs {
   }
 
   @Test
+  void theConfigurationNamesAvroFiles(SparkSession session) {
+    String path = folder.resolve("people").toString();
+    people.write().format("avro").save(path);
+    TrainerConfig config =
+        config(
+            "{type: tabular, hidden: [8]}",
+            "device: {type: cpu}",
+            "data.source=avro",
+            "data.path=" + path,
+            "training.epochs=1");
+
+    assertThat(new SparkTrainer(config).fit(session).lastEpoch().rows()).isEqualTo(160);
+  }
+
+  @Test
   void oneInputModelsSayWhatTakesMore() {
     assertThatThrownBy(() -> fit("{type: mlp}", "device: {type: cpu}"))
         .isInstanceOf(IllegalArgumentException.class)

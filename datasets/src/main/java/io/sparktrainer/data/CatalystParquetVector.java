@@ -11,39 +11,39 @@ import org.apache.spark.unsafe.types.UTF8String;
  * A column of a batch as Spark's readers know it, over the pages of a {@link ParquetLeaf}: numbers,
  * lists of numbers, or a struct of those.
  */
-final class ParquetVector extends ColumnVector {
+final class CatalystParquetVector extends ColumnVector {
   private final ParquetLeaf leaf;
-  private final ParquetVector[] children;
+  private final CatalystParquetVector[] children;
   private final boolean isList;
   private byte[] bytes = {};
   private int base;
   private int first;
 
-  private ParquetVector(
-      DataType type, ParquetLeaf leaf, boolean isList, ParquetVector... children) {
+  private CatalystParquetVector(
+      DataType type, ParquetLeaf leaf, boolean isList, CatalystParquetVector... children) {
     super(type);
     this.leaf = leaf;
     this.isList = isList;
     this.children = children;
   }
 
-  static ParquetVector numbers(DataType type, ParquetLeaf leaf) {
-    return new ParquetVector(type, leaf, false);
+  static CatalystParquetVector numbers(DataType type, ParquetLeaf leaf) {
+    return new CatalystParquetVector(type, leaf, false);
   }
 
-  static ParquetVector lists(DataType type, DataType elementType, ParquetLeaf leaf) {
-    return new ParquetVector(type, leaf, true, numbers(elementType, leaf));
+  static CatalystParquetVector lists(DataType type, DataType elementType, ParquetLeaf leaf) {
+    return new CatalystParquetVector(type, leaf, true, numbers(elementType, leaf));
   }
 
   /** A struct that is null where its first child is, which holds numbers. */
-  static ParquetVector struct(DataType type, ParquetVector... children) {
-    return new ParquetVector(type, children[0].leaf, false, children);
+  static CatalystParquetVector struct(DataType type, CatalystParquetVector... children) {
+    return new CatalystParquetVector(type, children[0].leaf, false, children);
   }
 
   /** Makes row 0 the leaf's next row. */
   void show() {
     showFrom(leaf.row());
-    for (ParquetVector child : children) {
+    for (CatalystParquetVector child : children) {
       if (isList) {
         child.showFrom(0);
       } else {
@@ -59,7 +59,7 @@ final class ParquetVector extends ColumnVector {
   }
 
   /** The elements of all lists of the page. */
-  ParquetVector elements() {
+  CatalystParquetVector elements() {
     return children[0];
   }
 

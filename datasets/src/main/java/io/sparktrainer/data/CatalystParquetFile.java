@@ -27,7 +27,7 @@ import org.jspecify.annotations.Nullable;
  * The row groups of one file whose middle lies in a split, as batches over the file's own pages. A
  * batch goes as far as the shortest page of all its columns, and is valid until the next one.
  */
-final class ParquetFile implements Iterator<ColumnarBatch>, AutoCloseable {
+final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseable {
   private final ParquetFileReader reader;
   private final ParquetColumns columns;
   private final ColumnarBatch batch;
@@ -35,7 +35,7 @@ final class ParquetFile implements Iterator<ColumnarBatch>, AutoCloseable {
   private long rowsLeft;
   private int rowsShown;
 
-  private ParquetFile(ParquetFileReader reader, ParquetColumns columns, String path) {
+  private CatalystParquetFile(ParquetFileReader reader, ParquetColumns columns, String path) {
     this.reader = reader;
     this.columns = columns;
     this.path = path;
@@ -43,8 +43,8 @@ final class ParquetFile implements Iterator<ColumnarBatch>, AutoCloseable {
   }
 
   /** Opens a file; null where Spark's own reader has to read it. */
-  static @Nullable ParquetFile open(PartitionedFile file, StructType schema, Configuration hadoop)
-      throws IOException {
+  static @Nullable CatalystParquetFile open(
+      PartitionedFile file, StructType schema, Configuration hadoop) throws IOException {
     FileStatus status =
         new FileStatus(file.fileSize(), false, 0, 0, file.modificationTime(), file.toPath());
     ParquetReadOptions options =
@@ -65,7 +65,7 @@ final class ParquetFile implements Iterator<ColumnarBatch>, AutoCloseable {
         return null;
       }
       reader.setRequestedSchema(columns.leaves().stream().map(ParquetLeaf::column).toList());
-      return new ParquetFile(reader, columns, file.urlEncodedPath());
+      return new CatalystParquetFile(reader, columns, file.urlEncodedPath());
     } catch (Throwable e) {
       reader.close();
       throw e;
@@ -125,7 +125,7 @@ final class ParquetFile implements Iterator<ColumnarBatch>, AutoCloseable {
         throw failure("column " + String.join(".", leaf.column().getPath()), e);
       }
     }
-    columns.vectors().forEach(ParquetVector::show);
+    columns.vectors().forEach(CatalystParquetVector::show);
     rowsShown = rows;
     batch.setNumRows(rows);
     return batch;

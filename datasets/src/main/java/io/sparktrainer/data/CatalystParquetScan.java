@@ -31,17 +31,17 @@ import scala.reflect.ClassTag$;
 
 /**
  * Column batches of a Parquet scan, straight over the files' pages. The partitions are those of
- * Spark's own scan, and file by file Spark's own reader serves where {@link ParquetFile} does not:
- * another type in the file than in the schema, a column that a file lacks, encryption.
+ * Spark's own scan, and file by file Spark's own reader serves where {@link CatalystParquetFile}
+ * does not: another type in the file than in the schema, a column that a file lacks, encryption.
  */
-final class ParquetScan extends RDD<ColumnarBatch> {
+final class CatalystParquetScan extends RDD<ColumnarBatch> {
   private static final long serialVersionUID = 1L;
 
   private final FileScanRDD scan;
   private final StructType schema;
   private final Broadcast<SerializableConfiguration> hadoop;
 
-  private ParquetScan(
+  private CatalystParquetScan(
       FileScanRDD scan, StructType schema, Broadcast<SerializableConfiguration> hadoop) {
     super(
         scan.context(),
@@ -57,7 +57,7 @@ final class ParquetScan extends RDD<ColumnarBatch> {
    *
    * @param ordinals of the columns that are needed, in the scan's output
    */
-  static @Nullable ParquetScan open(FileSourceScanExec scan, int... ordinals) {
+  static @Nullable CatalystParquetScan open(FileSourceScanExec scan, int... ordinals) {
     HadoopFsRelation relation = scan.relation();
     StructType schema = scan.requiredSchema();
     SQLConf conf = relation.sparkSession().sessionState().conf();
@@ -90,7 +90,7 @@ final class ParquetScan extends RDD<ColumnarBatch> {
             .broadcast(
                 new SerializableConfiguration(hadoop),
                 ClassTag$.MODULE$.apply(SerializableConfiguration.class));
-    return new ParquetScan(files, schema, shared);
+    return new CatalystParquetScan(files, schema, shared);
   }
 
   @Override
@@ -116,7 +116,7 @@ final class ParquetScan extends RDD<ColumnarBatch> {
     private final FilePartition partition;
     private final TaskContext context;
     private int next;
-    private @Nullable ParquetFile own;
+    private @Nullable CatalystParquetFile own;
     private Iterator<?> current = java.util.Collections.emptyIterator();
 
     Batches(FilePartition partition, TaskContext context) {
@@ -140,7 +140,7 @@ final class ParquetScan extends RDD<ColumnarBatch> {
     private void open(PartitionedFile file) {
       InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
       try {
-        own = ParquetFile.open(file, schema, hadoop.value().value());
+        own = CatalystParquetFile.open(file, schema, hadoop.value().value());
       } catch (IOException e) {
         throw new UncheckedIOException(
             "Cannot read file %s: %s".formatted(file.urlEncodedPath(), e.getMessage()), e);
