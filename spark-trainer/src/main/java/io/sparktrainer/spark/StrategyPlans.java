@@ -8,6 +8,7 @@ import io.sparktrainer.strategy.ComputeOptions;
 import io.sparktrainer.strategy.DdpOptions;
 import io.sparktrainer.strategy.FsdpOptions;
 import io.sparktrainer.strategy.StrategySpec;
+import io.sparktrainer.strategy.WrapPolicy;
 import io.sparktrainer.strategy.plan.ActivationProbe;
 import io.sparktrainer.strategy.plan.Activations;
 import io.sparktrainer.strategy.plan.Machines;
@@ -90,9 +91,15 @@ final class StrategyPlans {
     List<Long> row = shape.inputs().get(0).rowShape();
     long tokens = readsTokens() ? last(row, 1) : 1;
     long pixels = row.size() == IMAGE_AXES ? last(row, 2) : 1;
+    int valueBytes = options.precision().dtype().bytes();
     long estimate =
-        ActivationProbe.estimate(
-            model, rows * tokens, rows * pixels, options.precision().dtype().bytes());
+        options.activationCheckpointing() == null
+            ? ActivationProbe.estimate(model, rows * tokens, rows * pixels, valueBytes)
+            : ActivationProbe.estimateCheckpointed(
+                ModelOutline.of(this::model, new WrapPolicy.MarkedBlocks()),
+                rows * tokens,
+                rows * pixels,
+                valueBytes);
     double operations = 2.0 * PROBE_PASSES * model.numel() * rows * Math.max(tokens, pixels);
     double bytes = (double) model.parameterBytes() + estimate;
     boolean cheap =

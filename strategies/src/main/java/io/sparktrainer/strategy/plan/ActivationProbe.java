@@ -10,6 +10,7 @@ import io.sparktrainer.torch.Gradients;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.ProcessMemory;
 import io.sparktrainer.torch.Tensors;
+import java.util.List;
 import java.util.Map;
 import org.bytedeco.pytorch.Tensor;
 
@@ -25,10 +26,10 @@ public final class ActivationProbe {
 
   /**
    * Measures by running one batch forward on the CPU, a few times, reading the growth of the
-   * process at the end of every block. Backward is left out: it holds less, and leaves holes in the
-   * native heap that the next pass would fill without growing. Where blocks are checkpointed it
-   * holds more, and is run too: a block's second computation comes on top of what all of them keep.
-   * The model's gradients are cleared then.
+   * process at the end of every block, after what is free in the native heap has been given back.
+   * Backward is left out, since it holds less; but where blocks are checkpointed it holds more, and
+   * is run too: a block's second computation comes on top of what all of them keep. The model's
+   * gradients are cleared then.
    *
    * @param inputs one batch's inputs on the CPU
    * @param options precision and checkpointing of the training
@@ -79,16 +80,60 @@ public final class ActivationProbe {
    */
   public static long estimate(
       ModelOutline model, long matrixPositions, long kernelPositions, int bytesPerValue) {
+    return Math.multiplyExact(
+        values(model.parameters(), matrixPositions, kernelPositions), bytesPerValue);
+  }
+
+  /**
+   * The same where blocks are checkpointed: of each only what its first matrix reads is kept, and
+   * one block at a time, here the largest, is computed again.
+   *
+   * @param model described with the checkpointed blocks as its units
+   */
+  public static long estimateCheckpointed(
+      ModelOutline model, long matrixPositions, long kernelPositions, int bytesPerValue) {
+    long kept = 0;
+    long computedAgain = 0;
+    for (UnitOutline unit : model.units()) {
+      long whole = values(unit.parameters(), matrixPositions, kernelPositions);
+      if (unit.name().isEmpty()) {
+        kept = Math.addExact(kept, whole);
+      } else {
+        kept = Math.addExact(kept, input(unit, matrixPositions, kernelPositions));
+        computedAgain = Math.max(computedAgain, whole);
+      }
+    }
+    return Math.multiplyExact(Math.addExact(kept, computedAgain), bytesPerValue);
+  }
+
+  private static long values(
+      List<ParameterOutline> parameters, long matrixPositions, long kernelPositions) {
     long values = 0;
-    for (ParameterOutline parameter : model.parameters()) {
-      int axes = parameter.shape().size();
-      if (axes > 1) {
+    for (ParameterOutline parameter : parameters) {
+      if (isMatrix(parameter)) {
         long outAndIn = parameter.shape().get(0) + parameter.shape().get(1);
-        long positions = axes == 2 ? matrixPositions : kernelPositions;
+        long positions = positions(parameter, matrixPositions, kernelPositions);
         values = Math.addExact(values, Math.multiplyExact(outAndIn, positions));
       }
     }
-    return Math.multiplyExact(values, bytesPerValue);
+    return values;
+  }
+
+  private static long input(UnitOutline unit, long matrixPositions, long kernelPositions) {
+    return unit.parameters().stream()
+        .filter(ActivationProbe::isMatrix)
+        .findFirst()
+        .map(first -> first.shape().get(1) * positions(first, matrixPositions, kernelPositions))
+        .orElse(0L);
+  }
+
+  private static boolean isMatrix(ParameterOutline parameter) {
+    return parameter.shape().size() > 1;
+  }
+
+  private static long positions(
+      ParameterOutline matrix, long matrixPositions, long kernelPositions) {
+    return matrix.shape().size() == 2 ? matrixPositions : kernelPositions;
   }
 
   private static final class Watermark implements BlockInterceptor {
@@ -106,6 +151,7 @@ public final class ActivationProbe {
     }
 
     private void read() {
+      ProcessMemory.trimNativeHeap();
       highest = Math.max(highest, ProcessMemory.anonymousBytes() - gradientBytes());
     }
 

@@ -3,6 +3,9 @@ package io.sparktrainer.strategy.plan;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.withinPercentage;
 
+import io.sparktrainer.nn.CheckpointPolicy;
+import io.sparktrainer.nn.Gpt;
+import io.sparktrainer.nn.GptConfig;
 import io.sparktrainer.nn.Losses;
 import io.sparktrainer.nn.Mlp;
 import io.sparktrainer.strategy.ComputeOptions;
@@ -39,6 +42,42 @@ class TestActivationProbe {
               ActivationProbe.estimate(
                   ModelOutline.of(model, new WrapPolicy.WholeModel()), ROWS, ROWS, 4))
           .isCloseTo(expected, withinPercentage(20));
+    }
+  }
+
+  /** The second computation of a block comes on top of what all blocks keep. */
+  @Test
+  @EnabledOnOs(OS.LINUX)
+  void seesWhatCheckpointedBlocksHold() {
+    int rows = 64;
+    int tokens = 32;
+    ComputeOptions checkpointed =
+        ComputeOptions.builder().activationCheckpointing(CheckpointPolicy.units()).build();
+    try (var scope = NativeScope.open();
+        Gpt model =
+            new Gpt(
+                GptConfig.builder()
+                    .vocab(32)
+                    .context(tokens)
+                    .width(128)
+                    .heads(2)
+                    .layers(2)
+                    .build())) {
+      Tensor[] inputs = {Tensors.zeros(DType.INT64, Device.CPU, rows, tokens)};
+      Tensor target = Tensors.zeros(DType.INT64, Device.CPU, rows, tokens);
+
+      long measured =
+          ActivationProbe.measure(model, inputs, target, Losses.CROSS_ENTROPY, checkpointed);
+
+      assertThat(measured)
+          .isCloseTo(
+              ActivationProbe.estimateCheckpointed(
+                  ModelOutline.of(model, new WrapPolicy.MarkedBlocks()),
+                  (long) rows * tokens,
+                  (long) rows * tokens,
+                  4),
+              withinPercentage(20));
+      assertThat(model.parameters().values()).noneMatch(each -> each.grad().defined());
     }
   }
 
