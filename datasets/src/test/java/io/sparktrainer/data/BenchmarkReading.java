@@ -34,11 +34,14 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 
 /**
  * Rows per second from Parquet to floats: 32 features a row as scalar columns, as an array column
- * and as an ML Vector. Arguments: rows, cores, repetitions, and a file for the table (optional).
+ * and as ML Vectors, of widened floats and of full doubles. The ways take turns; medians count.
+ * Arguments: rows, cores, rounds, and a file for the table (optional).
  */
 final class BenchmarkReading {
   private static final int FEATURES = 32;
   private static final int BATCH = 1024;
+  private static final int ROUNDS = 7;
+  private static final int WARM_UP_ROUNDS = 5;
 
   private static final OperatingSystemMXBean CPU =
       (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -54,27 +57,29 @@ final class BenchmarkReading {
       return new Rate(rows * 1e9 / nanos, (double) cpuNanos / rows);
     }
 
-    Rate better(Rate other) {
-      return new Rate(Math.max(perSecond, other.perSecond), Math.min(cpuNanos, other.cpuNanos));
+    static Rate median(List<Rate> rates) {
+      return new Rate(
+          rates.stream().mapToDouble(Rate::perSecond).sorted().toArray()[rates.size() / 2],
+          rates.stream().mapToDouble(Rate::cpuNanos).sorted().toArray()[rates.size() / 2]);
     }
   }
 
   private final SparkSession spark;
   private final long rows;
   private final int ranks;
-  private final int repetitions;
+  private final int rounds;
 
-  private BenchmarkReading(SparkSession spark, long rows, int ranks, int repetitions) {
+  private BenchmarkReading(SparkSession spark, long rows, int ranks, int rounds) {
     this.spark = spark;
     this.rows = rows;
     this.ranks = ranks;
-    this.repetitions = repetitions;
+    this.rounds = rounds;
   }
 
   public static void main(String[] arguments) throws IOException {
     long rows = arguments.length > 0 ? Long.parseLong(arguments[0]) : 2_000_000;
     int cores = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 2;
-    int repetitions = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 3;
+    int rounds = arguments.length > 2 ? Integer.parseInt(arguments[2]) : ROUNDS;
     SparkSession spark =
         SparkSession.builder()
             .master("local[" + cores + "]")
@@ -83,7 +88,7 @@ final class BenchmarkReading {
             .getOrCreate();
     Path folder = Files.createTempDirectory("reading-benchmark");
     try {
-      String table = new BenchmarkReading(spark, rows, cores, repetitions).run(folder);
+      String table = new BenchmarkReading(spark, rows, cores, rounds).run(folder);
       System.out.println(table);
       if (arguments.length > 3) {
         Files.writeString(Path.of(arguments[3]), table);
@@ -117,6 +122,18 @@ final class BenchmarkReading {
         .write()
         .parquet(vectors);
 
+    String doubles = folder.resolve("doubles").toString();
+    Column full =
+        array(
+            IntStream.range(0, FEATURES)
+                .mapToObj(org.apache.spark.sql.functions::rand)
+                .toArray(Column[]::new));
+    spark
+        .range(0, rows, 1, 2 * ranks)
+        .select(functions.array_to_vector(full).as("x"))
+        .write()
+        .parquet(doubles);
+
     Map<String, Map<String, Rate>> results = new LinkedHashMap<>();
     String sum = Stream.of(names).collect(Collectors.joining("+", "sum(", ")"));
     results.put(
@@ -136,14 +153,22 @@ final class BenchmarkReading {
             internalArrays(),
             "x"));
     String asStruct = "x struct<type:tinyint,size:int,indices:array<int>,values:array<double>>";
-    results.put(
-        "ML Vector column",
-        measure(
-            spark.read().parquet(vectors),
-            () -> spark.read().schema(asStruct).parquet(vectors).selectExpr(elements("x.values")),
-            rowsOfVectors(),
-            internalVectors(),
-            "x"));
+    Map.of("ML Vectors of floats", vectors, "ML Vectors of doubles", doubles)
+        .forEach(
+            (what, path) ->
+                results.put(
+                    what,
+                    measure(
+                        spark.read().parquet(path),
+                        () ->
+                            spark
+                                .read()
+                                .schema(asStruct)
+                                .parquet(path)
+                                .selectExpr(elements("x.values")),
+                        rowsOfVectors(),
+                        internalVectors(),
+                        "x")));
     return table(results);
   }
 
@@ -159,18 +184,18 @@ final class BenchmarkReading {
       FlatMapFunction<Iterator<Row>, Long> rowLoop,
       FlatMapFunction<Iterator<InternalRow>, Long> internalLoop,
       String... features) {
-    Map<String, Rate> found = new LinkedHashMap<>();
+    Map<String, Supplier<Rate>> found = new LinkedHashMap<>();
     found.put(
         "Spark's own scan and sum (limit)",
-        best(
+        timed(
             () -> {
               checksum.get().collectAsList();
               return rows;
             }));
-    found.put("Row loop", best(() -> total(frame.javaRDD().mapPartitions(rowLoop))));
+    found.put("Row loop", timed(() -> total(frame.javaRDD().mapPartitions(rowLoop))));
     found.put(
         "internal row loop",
-        best(
+        timed(
             () ->
                 total(
                     classic(frame)
@@ -185,13 +210,14 @@ final class BenchmarkReading {
             .balance(Balance.JOIN)
             .memoryBudgetBytes(4L << 30)
             .build();
-    found.put("ours, partitions as they are", best(() -> read(frame, inPlace, ReadPath.FASTEST)));
-    found.put("ours, by internal rows", best(() -> read(frame, inPlace, ReadPath.INTERNAL_ROWS)));
-    found.put("ours, by public rows", best(() -> read(frame, inPlace, ReadPath.PUBLIC_ROWS)));
+    found.put("ours, partitions as they are", timed(() -> read(frame, inPlace, ReadPath.FASTEST)));
+    found.put("ours, by internal rows", timed(() -> read(frame, inPlace, ReadPath.INTERNAL_ROWS)));
+    found.put("ours, by public rows", timed(() -> read(frame, inPlace, ReadPath.PUBLIC_ROWS)));
     DataSpec dealt = inPlace.toBuilder().balance(Balance.REPARTITION).build();
-    found.put("ours, equal shares (one shuffle)", best(() -> read(frame, dealt, ReadPath.FASTEST)));
-    found.put("ours, a later epoch, shuffled", laterEpoch(frame, inPlace));
-    return found;
+    found.put(
+        "ours, equal shares (one shuffle)", timed(() -> read(frame, dealt, ReadPath.FASTEST)));
+    found.put("ours, a later epoch, shuffled", () -> laterEpoch(frame, inPlace));
+    return medians(found);
   }
 
   private long read(Dataset<Row> frame, DataSpec spec, ReadPath path) {
@@ -213,50 +239,55 @@ final class BenchmarkReading {
   private Rate laterEpoch(Dataset<Row> frame, DataSpec spec) {
     PreparedData data = Datasets.prepare(frame, null, spec, 1, ReadPath.FASTEST);
     RankReader reader = data.reader();
-    int times = repetitions;
     List<Rate> found =
         data.rdd()
             .mapPartitions(
                 blocks -> {
                   try (RankData read = reader.read(0, blocks)) {
                     read.agree(SumOverRanks.SINGLE);
-                    Rate best = new Rate(0, Double.MAX_VALUE);
-                    for (int epoch = 0; epoch < times; epoch++) {
-                      long start = System.nanoTime();
-                      long cpu = CPU.getProcessCpuTime();
-                      long seen = 0;
-                      try (BatchReader batches = read.training().epoch(epoch)) {
-                        while (batches.hasNext()) {
-                          seen += batches.next().rows();
-                        }
+                    long start = System.nanoTime();
+                    long cpu = CPU.getProcessCpuTime();
+                    long seen = 0;
+                    try (BatchReader batches = read.training().epoch(1)) {
+                      while (batches.hasNext()) {
+                        seen += batches.next().rows();
                       }
-                      best =
-                          best.better(
-                              Rate.of(
-                                  seen, System.nanoTime() - start, CPU.getProcessCpuTime() - cpu));
                     }
-                    return List.of(best).iterator();
+                    return List.of(
+                            Rate.of(seen, System.nanoTime() - start, CPU.getProcessCpuTime() - cpu))
+                        .iterator();
                   }
                 })
             .collect();
     return found.get(0);
   }
 
-  private Rate best(LongSupplier work) {
-    Rate best = new Rate(0, Double.MAX_VALUE);
-    for (int i = 0; i <= repetitions; i++) {
+  private Map<String, Rate> medians(Map<String, Supplier<Rate>> ways) {
+    Map<String, List<Rate>> rates = new LinkedHashMap<>();
+    for (int round = 0; round < WARM_UP_ROUNDS + rounds; round++) {
+      for (Map.Entry<String, Supplier<Rate>> way : ways.entrySet()) {
+        List<Rate> known = rates.computeIfAbsent(way.getKey(), name -> new ArrayList<>());
+        Rate rate = way.getValue().get();
+        if (round >= WARM_UP_ROUNDS) {
+          known.add(rate);
+        }
+      }
+    }
+    Map<String, Rate> medians = new LinkedHashMap<>();
+    rates.forEach((name, found) -> medians.put(name, Rate.median(found)));
+    return medians;
+  }
+
+  private Supplier<Rate> timed(LongSupplier work) {
+    return () -> {
       long start = System.nanoTime();
       long cpu = CPU.getProcessCpuTime();
       long seen = work.getAsLong();
       if (seen != rows) {
         throw new IllegalStateException("expected " + rows + " rows, got " + seen);
       }
-      // the first run warms up
-      if (i > 0) {
-        best = best.better(Rate.of(rows, System.nanoTime() - start, CPU.getProcessCpuTime() - cpu));
-      }
-    }
-    return best;
+      return Rate.of(rows, System.nanoTime() - start, CPU.getProcessCpuTime() - cpu);
+    };
   }
 
   private static long total(JavaRDD<Long> counts) {
@@ -342,8 +373,8 @@ final class BenchmarkReading {
     lines.add("# Reading Parquet into floats, " + LocalDate.now(java.time.ZoneOffset.UTC));
     lines.add("");
     lines.add(
-        "%,d rows of %d FLOAT32 features, local[%d], best of %d after one warm-up run; million rows per second, then nanoseconds of processor time per row over all threads; in brackets how many times better than the Row loop."
-            .formatted(rows, FEATURES, ranks, repetitions));
+        "%,d rows of %d FLOAT32 features, local[%d], the ways in turn, medians of %d rounds after %d to warm up; million rows per second, then nanoseconds of processor time per row over all threads; in brackets how many times better than the Row loop."
+            .formatted(rows, FEATURES, ranks, rounds, WARM_UP_ROUNDS));
     lines.add(
         "Machine: %s, %d cores, JDK %s, Spark %s."
             .formatted(
