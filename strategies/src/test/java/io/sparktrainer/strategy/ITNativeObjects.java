@@ -26,7 +26,8 @@ class ITNativeObjects {
       assertThat(counted.exitCode()).as(counted.output()).isZero();
       assertThat(counted.lines(NativeObjects.BETWEEN_STEPS))
           .hasSize(10)
-          .allMatch(line -> line.startsWith("0 by "));
+          // One that stays in every step. A reduction that is late once may take one buffer more.
+          .allMatch(line -> objects(line) < NativeObjects.STEPS);
       // A hook that kept its argument until the step ends would hold one gradient per layer.
       // Checkpointing holds less and less while backward runs.
       assertThat(counted.lines(NativeObjects.IN_BACKWARD))

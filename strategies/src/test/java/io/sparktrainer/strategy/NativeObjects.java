@@ -33,10 +33,10 @@ final class NativeObjects {
   static final String BETWEEN_STEPS = "held more after many steps: ";
   static final String IN_BACKWARD = "held more by backward through many layers: ";
   static final int MORE_LAYERS = 9;
+  static final int STEPS = 10;
 
   private static final int RANKS = 2;
   private static final int WARM_UP = 3;
-  private static final int STEPS = 10;
   private static final int ROWS = 4;
   private static final int WIDTH = 6;
 
