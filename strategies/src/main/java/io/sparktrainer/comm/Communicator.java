@@ -60,6 +60,19 @@ public interface Communicator extends AutoCloseable {
   CollectiveHandle barrier();
 
   /**
+   * Starts the collectives that {@code calls} makes of this group. Over NCCL they are launched as
+   * one, which saves launches where there are several small ones: they begin once {@code calls} has
+   * returned, after all that it gave the device, and can be awaited once this method has returned.
+   * Every rank groups the same collectives, and none of them uses another one's tensors. If {@code
+   * calls} throws, those that it made before are started all the same.
+   *
+   * @throws CollectiveException if the group is closed or aborted
+   */
+  default void grouped(Runnable calls) {
+    calls.run();
+  }
+
+  /**
    * A group of some of this group's ranks. Every rank of this group calls it, in the same order and
    * with the same division into groups; each names the group that it is part of.
    *

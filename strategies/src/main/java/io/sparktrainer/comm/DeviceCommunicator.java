@@ -86,6 +86,11 @@ public final class DeviceCommunicator implements Communicator {
   }
 
   @Override
+  public void grouped(Runnable calls) {
+    device.grouped(calls);
+  }
+
+  @Override
   public Communicator subGroup(String name, int... ranks) {
     return new DeviceCommunicator(host.subGroup(name, ranks), device.subGroup(name, ranks));
   }

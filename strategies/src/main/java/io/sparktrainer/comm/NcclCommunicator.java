@@ -5,7 +5,9 @@ import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.bytedeco.cuda.cudart.CUstream_st;
@@ -48,11 +50,14 @@ public final class NcclCommunicator extends CheckedCommunicator {
   private final Tensor token;
   private final Deque<NcclHandle> underWay = new ArrayDeque<>(); // in the order of the stream
   private long lastEndNanos = System.nanoTime();
+  private @Nullable List<Queued> together;
 
   /** One of NCCL's collectives; returns its result. */
   private interface Collective {
     int queue(Pointer from, Pointer to, long count, int type, ncclComm comm, CUstream_st stream);
   }
+
+  private record Queued(NcclHandle handle, NcclGroup.Launch launch) {}
 
   NcclCommunicator(NcclSession session, NcclGroup group, int rank, int worldSize, boolean root) {
     super(rank, worldSize, session.abort, new TensorChecks(session.device, "NCCL"));
@@ -118,25 +123,65 @@ public final class NcclCommunicator extends CheckedCommunicator {
     if (count == 0) {
       return DONE;
     }
-    long startNanos = System.nanoTime();
     int type = type(input);
     Tensor from = FlatTensors.keep(input);
     Tensor to = FlatTensors.keep(output);
-    int state =
-        group.launch(
-            (comm, stream) ->
-                collective.queue(from.data_ptr(), to.data_ptr(), count, type, comm, stream));
-    CollectiveException failure = awaitQueued(call, startNanos, state);
-    // Some of it may be on the stream although it failed.
-    NcclHandle handle = new NcclHandle(this, call, startNanos, group.mark(), from, to);
+    NcclHandle handle = new NcclHandle(this, call, System.nanoTime(), from, to);
+    NcclGroup.Launch launch =
+        (comm, stream) ->
+            collective.queue(from.data_ptr(), to.data_ptr(), count, type, comm, stream);
+    if (together == null) {
+      launch(launch, List.of(handle));
+    } else {
+      together.add(new Queued(handle, launch));
+    }
+    return handle;
+  }
+
+  @Override
+  public void grouped(Runnable calls) {
+    if (together != null) {
+      calls.run();
+      return;
+    }
+    List<Queued> queued = new ArrayList<>();
+    together = queued;
+    try {
+      calls.run();
+    } catch (RuntimeException | Error e) {
+      try {
+        launchTogether(queued);
+      } catch (CollectiveException also) {
+        e.addSuppressed(also);
+      }
+      throw e;
+    }
+    launchTogether(queued);
+  }
+
+  private void launchTogether(List<Queued> queued) {
+    together = null;
+    if (!queued.isEmpty()) {
+      launch(
+          NcclGroup.Launch.grouped(queued.stream().map(Queued::launch).toList()),
+          queued.stream().map(Queued::handle).toList());
+    }
+  }
+
+  private void launch(NcclGroup.Launch launch, List<NcclHandle> handles) {
+    long startNanos = System.nanoTime();
+    CollectiveException failure =
+        awaitQueued(handles.get(0).call(), startNanos, group.launch(launch));
     synchronized (underWay) {
-      underWay.add(handle);
+      for (NcclHandle handle : handles) {
+        handle.queued(group.mark()); // some of it may be on the stream although it failed
+        underWay.add(handle);
+      }
       settleEnded();
     }
     if (failure != null) {
       throw failure;
     }
-    return handle;
   }
 
   /** Waits until a collective is on the stream; why it is not, after an abort of the group. */

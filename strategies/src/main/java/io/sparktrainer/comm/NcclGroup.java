@@ -3,6 +3,7 @@ package io.sparktrainer.comm;
 import io.sparktrainer.torch.CudaStream;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
+import java.util.List;
 import org.bytedeco.cuda.cudart.CUstream_st;
 import org.bytedeco.cuda.global.nccl;
 import org.bytedeco.cuda.nccl.ncclComm;
@@ -24,10 +25,24 @@ final class NcclGroup {
   private @Nullable ncclComm comm;
   private boolean ended;
 
-  /** A call of NCCL's that queues a collective. */
+  /** A call, or several, of NCCL's that queue collectives. */
   interface Launch {
     /** Returns NCCL's result. */
     int on(ncclComm comm, CUstream_st stream);
+
+    /** All of {@code launches} as one. */
+    static Launch grouped(List<Launch> launches) {
+      return (comm, stream) -> {
+        int result = nccl.ncclGroupStart();
+        for (Launch launch : launches) {
+          if (!isError(result)) {
+            result = launch.on(comm, stream);
+          }
+        }
+        int end = nccl.ncclGroupEnd();
+        return isError(result) ? result : end;
+      };
+    }
   }
 
   private NcclGroup(CudaStream stream) {
@@ -143,8 +158,8 @@ final class NcclGroup {
   }
 
   /**
-   * Queues a collective behind what the calling thread has given libtorch. It is on the stream once
-   * {@link #state()} is success.
+   * Queues a collective, or a group of them, behind what the calling thread has given libtorch. It
+   * is on the stream once {@link #state()} is success.
    *
    * @return NCCL's result
    */

@@ -22,9 +22,9 @@ final class NcclHandle implements CollectiveHandle {
 
   private final NcclCommunicator owner;
   private final CollectiveCall call;
-  private final CudaStream.Mark end;
   private final Tensor[] tensors;
   private final long startNanos;
+  private CudaStream.@Nullable Mark end; // null until it is on the stream
   private boolean freed;
   private boolean ended;
   private volatile boolean done;
@@ -32,20 +32,31 @@ final class NcclHandle implements CollectiveHandle {
 
   /**
    * @param startNanos when the call was made
-   * @param end behind the collective on the group's stream; owned by the handle from now on
    * @param tensors kept handles, closed when they are not needed any more
    */
-  NcclHandle(
-      NcclCommunicator owner,
-      CollectiveCall call,
-      long startNanos,
-      CudaStream.Mark end,
-      Tensor... tensors) {
+  NcclHandle(NcclCommunicator owner, CollectiveCall call, long startNanos, Tensor... tensors) {
     this.owner = owner;
     this.call = call;
     this.startNanos = startNanos;
-    this.end = end;
     this.tensors = tensors;
+  }
+
+  /**
+   * Notes that the collective is on the group's stream.
+   *
+   * @param behind it; owned by the handle from now on
+   */
+  synchronized void queued(CudaStream.Mark behind) {
+    end = behind;
+  }
+
+  private synchronized CudaStream.Mark end() {
+    if (end == null) {
+      throw new IllegalStateException(
+          "Cannot wait for %s: it starts at the end of its group of calls (rank %d of %d)."
+              .formatted(call, owner.rank(), owner.worldSize()));
+    }
+    return end;
   }
 
   @Override
@@ -58,7 +69,7 @@ final class NcclHandle implements CollectiveHandle {
   }
 
   private synchronized boolean leadLibtorch() {
-    if (!ended && !end.leadLibtorch()) {
+    if (!ended && !end().leadLibtorch()) {
       return false;
     }
     free();
@@ -112,9 +123,9 @@ final class NcclHandle implements CollectiveHandle {
 
   /** Gives back what is held if the device is done with the collective; returns whether it is. */
   synchronized boolean settle() {
-    if (!ended && end.isReached()) {
+    if (!ended && end().isReached()) {
       ended = true;
-      end.release();
+      end().release();
       free();
     }
     return ended;

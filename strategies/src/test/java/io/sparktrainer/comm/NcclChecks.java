@@ -42,6 +42,7 @@ final class NcclChecks {
     checks.put("streams", NcclChecks::streams);
     checks.put("arithmetic", NcclDataChecks::arithmetic);
     checks.put("groups", NcclDataChecks::groups);
+    checks.put("together", NcclDataChecks::together);
     checks.put("order", NcclOrderChecks::order);
     checks.put("overlap", NcclOrderChecks::overlap);
     checks.put("memory", NcclOrderChecks::memory);

@@ -2,7 +2,9 @@ package io.sparktrainer.comm;
 
 import static io.sparktrainer.comm.NcclChecks.TIMEOUT_SECONDS;
 import static io.sparktrainer.comm.NcclChecks.run;
+import static io.sparktrainer.torch.Tensors.scalar;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
@@ -163,6 +165,50 @@ final class NcclDataChecks {
       group.allReduce(tensor, ReduceOp.SUM).await();
       return Tensors.toFloats(tensor)[0];
     }
+  }
+
+  /** Collectives of one group of calls, of every kind, and one that is refused among them. */
+  static void together() {
+    run(
+        2,
+        TIMEOUT_SECONDS,
+        group -> {
+          try (var scope = NativeScope.open()) {
+            Tensor sum = Tensors.of(new float[] {group.rank()}, 1);
+            Tensor pieces = Tensors.of(new long[] {1, 2}, 2);
+            Tensor piece = Tensors.zeros(DType.INT64, Device.CPU, 1);
+            Tensor all = Tensors.zeros(DType.FLOAT64, Device.CPU, 2);
+            Tensor own = Tensors.of(new float[] {group.rank() + 0.5f}, 1).to(all.scalar_type());
+            List<CollectiveHandle> handles = new ArrayList<>();
+            group.grouped(
+                () -> {
+                  handles.add(group.allReduce(sum, ReduceOp.SUM));
+                  assertThatThrownBy(() -> handles.get(0).await())
+                      .isInstanceOf(IllegalStateException.class)
+                      .hasMessageContaining("it starts at the end of its group of calls");
+                  handles.add(group.reduceScatter(piece, pieces, ReduceOp.SUM));
+                  group.grouped(() -> handles.add(group.allGather(all, own)));
+                  handles.add(group.barrier());
+                });
+            handles.forEach(CollectiveHandle::awaitOnHost);
+            assertThat(Tensors.toFloats(sum)).containsExactly(1);
+            assertThat(Tensors.toLongs(piece)).containsExactly(2L * (group.rank() + 1));
+            assertThat(Tensors.toFloats(all)).containsExactly(0.5f, 1.5f);
+
+            assertThatThrownBy(
+                    () ->
+                        group.grouped(
+                            () -> {
+                              handles.add(group.broadcast(sum.fill_(scalar(group.rank())), 1));
+                              group.broadcast(sum, 2);
+                            }))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("expected a root in 0..1, got 2");
+            handles.get(handles.size() - 1).awaitOnHost();
+            assertThat(Tensors.toFloats(sum)).containsExactly(1);
+            group.grouped(() -> {});
+          }
+        });
   }
 
   private static void severalUnderWay(Communicator group) {

@@ -77,6 +77,12 @@ class TestNccl {
     assertThat(calls.stream().filter(call -> call.startsWith("CommDestroy"))).hasSize(19);
   }
 
+  @Test
+  void callsOfOneGroupAreStartedTogether() {
+    // on each of two ranks: one of four collectives, and one of the broadcast before the refusal
+    assertThat(calls("together").stream().filter(call -> call.equals("GroupStart 0"))).hasSize(4);
+  }
+
   @ParameterizedTest
   @ValueSource(strings = {"order", "overlap", "memory"})
   void theDeviceWaitsAndNotTheHost(String check) {

@@ -6,6 +6,7 @@ import io.sparktrainer.comm.NcclId;
 import io.sparktrainer.comm.NcclRendezvous;
 import io.sparktrainer.comm.testing.RankThreads;
 import io.sparktrainer.strategy.fsdp.GatherOrder;
+import io.sparktrainer.strategy.fsdp.GroupedUnit;
 import io.sparktrainer.testing.ChildJvm;
 import io.sparktrainer.testing.Golden;
 import io.sparktrainer.testing.StandIns;
@@ -19,7 +20,7 @@ import org.junit.jupiter.api.Test;
 
 /**
  * Golden cases over NCCL, on stand-ins for devices: no strategy may count on Gloo. The same JVM
- * checks the order of fsdp's gathers.
+ * checks what fsdp asks of NCCL beside the values.
  */
 class TestNcclParity {
   private static final List<String> CASES =
@@ -32,6 +33,7 @@ class TestNcclParity {
     public static void main(String[] arguments) throws IOException {
       StandIns.allow();
       GatherOrder.check();
+      GroupedUnit.check();
       System.setProperty("golden.dir", arguments[0]);
       for (GoldenCase golden : cases().toList()) {
         GoldenRun.Result[] results = new GoldenRun.Result[golden.world()];

@@ -209,14 +209,13 @@ final class FlatParameter implements AutoCloseable {
     return parts;
   }
 
-  /** Starts to gather the whole parameter from the ranks' shards. */
+  /** Starts to gather the whole parameter from the ranks' shards, on the stream of gathers. */
   void startGather() {
     requireState(State.SHARDED);
     if (whole != null && ownPiece != null) {
       whole.acquire();
-      LoanedTensor target = whole;
-      Tensor piece = ownPiece;
-      gather = gathers.run(whole.unused(), () -> gatherInto(target, piece));
+      gathers.follow(whole.unused());
+      gather = gatherInto(whole, ownPiece);
     }
     state = State.GATHERING;
   }
@@ -227,7 +226,7 @@ final class FlatParameter implements AutoCloseable {
       piece.copy_(shard, true);
     }
     if (groups.shardCount() == 1 || shard.numel() == 0) {
-      return NoCollective.INSTANCE;
+      return gathers.copied();
     }
     try (var scope = NativeScope.open()) {
       Tensor output = target.owned();

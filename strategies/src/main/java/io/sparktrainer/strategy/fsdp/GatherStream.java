@@ -3,7 +3,6 @@ package io.sparktrainer.strategy.fsdp;
 import io.sparktrainer.comm.CollectiveHandle;
 import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.torch.CudaStream;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -36,23 +35,27 @@ final class GatherStream implements AutoCloseable {
     return stream == null ? null : stream.markLibtorch();
   }
 
-  /**
-   * Starts a gather.
-   *
-   * @param after what it waits for
-   * @param gather copies this rank's piece, and starts the collective if there is one
-   */
-  CollectiveHandle run(CudaStream.@Nullable Mark after, Supplier<CollectiveHandle> gather) {
-    if (stream == null) {
-      return gather.get();
+  /** Lets the gathers from now on wait for {@code mark}, too; null is nothing to wait for. */
+  void follow(CudaStream.@Nullable Mark mark) {
+    if (stream != null && mark != null) {
+      stream.follow(mark);
     }
-    if (after != null) {
-      stream.follow(after);
+  }
+
+  /** Starts gathers: what {@code gathers} copies, and the collectives that it starts, run here. */
+  void run(Runnable gathers) {
+    if (stream == null) {
+      gathers.run();
+      return;
     }
     try (var aside = stream.makeCurrent()) {
-      CollectiveHandle handle = gather.get();
-      return handle == NoCollective.INSTANCE ? new Copied(stream.mark()) : handle;
+      gathers.run();
     }
+  }
+
+  /** A gather that is over when what has been copied here so far is. */
+  CollectiveHandle copied() {
+    return stream == null ? NoCollective.INSTANCE : new Copied(stream.mark());
   }
 
   @Override

@@ -44,11 +44,7 @@ final class ReduceQueue {
   void complete(ShardedUnit unit) {
     complete.add(unit);
     while (next < sequence.size() && isComplete(sequence.get(next))) {
-      for (FlatGradient gradient : sequence.get(next).gradients()) {
-        gradient.startReduction();
-        scattering.add(gradient);
-      }
-      next++;
+      scattering.addAll(sequence.get(next++).startReductions());
     }
     advance();
   }

@@ -20,12 +20,16 @@ final class ShardedUnit implements AutoCloseable {
   private record Kind(DType dtype, boolean trainable, boolean batchNorm) {}
 
   private final UnitPlan plan;
+  private final ShardGroups groups;
+  private final GatherStream gathers;
   private final List<FlatParameter> flats = new ArrayList<>();
 
   /** Cuts the unit's parameters into shards; all ranks call it together. */
   ShardedUnit(
       UnitPlan plan, MixedPrecision types, ShardHome home, ShardGroups groups, BufferPool pool) {
     this.plan = plan;
+    this.groups = groups;
+    this.gathers = pool.gathers();
     Set<Tensor> batchNorm = BatchNorm.tensorsIn(plan.block());
     Map<Kind, Map<String, Tensor>> kinds = new LinkedHashMap<>();
     plan.parameters()
@@ -67,12 +71,19 @@ final class ShardedUnit implements AutoCloseable {
     return needed;
   }
 
+  /** Starts to reduce the gradients that take part, and returns them. */
+  List<FlatGradient> startReductions() {
+    List<FlatGradient> needed = gradients();
+    groups.reduce().grouped(() -> needed.forEach(FlatGradient::startReduction));
+    return needed;
+  }
+
   boolean isSharded() {
     return flats.stream().allMatch(flat -> flat.state() == FlatParameter.State.SHARDED);
   }
 
   void startGather() {
-    flats.forEach(FlatParameter::startGather);
+    gathers.run(() -> groups.gather().grouped(() -> flats.forEach(FlatParameter::startGather)));
   }
 
   void finishGather() {

@@ -12,6 +12,8 @@ import io.sparktrainer.torch.DType;
 import io.sparktrainer.torch.Device;
 import io.sparktrainer.torch.NativeScope;
 import io.sparktrainer.torch.Tensors;
+import java.util.ArrayList;
+import java.util.List;
 import org.bytedeco.pytorch.Tensor;
 
 /** What gathers wait for, on stand-ins for devices; for a JVM that sees them. */
@@ -61,6 +63,9 @@ public final class GatherOrder {
   private static CollectiveHandle gather(
       Communicator group, GatherStream gathers, BufferPool.Buffer into) {
     Tensor shard = Tensors.of(new float[] {1, 2, 3, 4}, 4);
-    return gathers.run(into.unused(), () -> group.allGather(into.as(DType.FLOAT32, 4), shard));
+    List<CollectiveHandle> started = new ArrayList<>();
+    gathers.follow(into.unused());
+    gathers.run(() -> started.add(group.allGather(into.as(DType.FLOAT32, 4), shard)));
+    return started.get(0);
   }
 }

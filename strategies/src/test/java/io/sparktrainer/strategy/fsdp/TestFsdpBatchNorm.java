@@ -3,6 +3,7 @@ package io.sparktrainer.strategy.fsdp;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import io.sparktrainer.comm.Communicator;
 import io.sparktrainer.comm.testing.RankThreads;
 import io.sparktrainer.engine.Strategies;
 import io.sparktrainer.nn.Cnn;
@@ -29,7 +30,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** Batch normalisation computes in the model's own type, whatever types fsdp is given. */
 class TestFsdpBatchNorm {
-  private static final int STEPS = 6;
+  static final int STEPS = 6;
 
   static List<FsdpOptions> options() {
     return List.of(
@@ -48,29 +49,28 @@ class TestFsdpBatchNorm {
   }
 
   private static double train(StrategySpec spec) {
+    return RankThreads.collect(2, group -> train(spec, group)).get(0);
+  }
+
+  /** Returns the last step's loss of this rank. */
+  static double train(StrategySpec spec, Communicator group) {
     ComputeOptions compute = ComputeOptions.builder().precision(Precision.BF16).build();
-    return RankThreads.collect(
-            2,
-            group -> {
-              Rng.seed(1);
-              try (ParallelStrategy strategy =
-                      Strategies.create(spec, () -> new Cnn(1, 8, 8, 4, 3), group, compute);
-                  Optimizer optimizer =
-                      OptimizerSpec.adamW().build().create(strategy.trainable())) {
-                double loss = 0;
-                for (int step = 0; step < STEPS; step++) {
-                  loss = step(strategy, optimizer, step);
-                }
-                strategy
-                    .model()
-                    .buffers()
-                    .forEach(
-                        (name, buffer) ->
-                            assertThat(DType.of(buffer)).as(name).isIn(DType.FLOAT32, DType.INT64));
-                return loss;
-              }
-            })
-        .get(0);
+    Rng.seed(1);
+    try (ParallelStrategy strategy =
+            Strategies.create(spec, () -> new Cnn(1, 8, 8, 4, 3), group, compute);
+        Optimizer optimizer = OptimizerSpec.adamW().build().create(strategy.trainable())) {
+      double loss = 0;
+      for (int step = 0; step < STEPS; step++) {
+        loss = step(strategy, optimizer, step);
+      }
+      strategy
+          .model()
+          .buffers()
+          .forEach(
+              (name, buffer) ->
+                  assertThat(DType.of(buffer)).as(name).isIn(DType.FLOAT32, DType.INT64));
+      return loss;
+    }
   }
 
   private static double step(ParallelStrategy strategy, Optimizer optimizer, int step) {
