@@ -126,7 +126,7 @@ final class CatalystFrame {
     return new Columns(node, ordinals);
   }
 
-  private static boolean picksOnly(Seq<NamedExpression> expressions) {
+  static boolean picksOnly(Seq<NamedExpression> expressions) {
     return expressions.forall(expression -> expression instanceof AttributeReference);
   }
 

@@ -32,6 +32,7 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
   private final ParquetColumns columns;
   private final ColumnarBatch batch;
   private final String path;
+  private @Nullable PageReadStore group;
   private long rowsLeft;
   private int rowsShown;
 
@@ -42,23 +43,32 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
     this.batch = new ColumnarBatch(columns.vectors().toArray(new ColumnVector[0]));
   }
 
-  /** Opens a file; null where Spark's own reader has to read it. */
+  /**
+   * Opens a file; null where Spark's own reader has to read it.
+   *
+   * @param arrays for pages, of this task
+   */
   static @Nullable CatalystParquetFile open(
-      PartitionedFile file, StructType schema, Configuration hadoop) throws IOException {
+      PartitionedFile file, StructType schema, Configuration hadoop, PageArrays arrays)
+      throws IOException {
     FileStatus status =
         new FileStatus(file.fileSize(), false, 0, 0, file.modificationTime(), file.toPath());
-    ParquetReadOptions options =
+    ParquetReadOptions.Builder options =
         HadoopReadOptions.builder(hadoop, file.toPath())
             .withRange(file.start(), file.start() + file.length())
-            .withCodecFactory(new ParquetCodecs(new CodecFactory(hadoop, 0)))
-            .build();
+            .withCodecFactory(new ParquetCodecs(new CodecFactory(hadoop, 0), arrays));
+    if ("file".equals(file.toPath().toUri().getScheme())) {
+      // from a local disk vectored reads gain nothing, take threads and a second buffer of the same
+      // size, and do not give their arrays back
+      options = options.withUseHadoopVectoredIo(false).withAllocator(arrays);
+    }
     ParquetFileReader reader =
-        ParquetFileReader.open(HadoopInputFile.fromStatus(status, hadoop), options);
+        ParquetFileReader.open(HadoopInputFile.fromStatus(status, hadoop), options.build());
     try {
       FileMetaData meta = reader.getFileMetaData();
       ParquetColumns columns =
           meta.getEncryptionType() == FileMetaData.EncryptionType.UNENCRYPTED
-              ? ParquetColumns.of(meta.getSchema(), schema)
+              ? ParquetColumns.of(meta.getSchema(), schema, arrays)
               : null;
       if (columns == null || !startPagesWithRows(reader, columns)) {
         reader.close();
@@ -97,13 +107,15 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
     rowsShown = 0;
     try {
       while (rowsLeft == 0) {
-        PageReadStore group = reader.readNextRowGroup();
-        if (group == null) {
+        closeGroup();
+        PageReadStore next = reader.readNextRowGroup();
+        if (next == null) {
           return false;
         }
-        rowsLeft = group.getRowCount();
+        group = next;
+        rowsLeft = next.getRowCount();
         for (ParquetLeaf leaf : columns.leaves()) {
-          leaf.open(group);
+          leaf.open(next);
         }
       }
       return true;
@@ -138,8 +150,16 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
         cause);
   }
 
+  private void closeGroup() {
+    if (group != null) {
+      group.close();
+      group = null;
+    }
+  }
+
   @Override
   public void close() {
+    closeGroup();
     try {
       reader.close();
     } catch (IOException e) {

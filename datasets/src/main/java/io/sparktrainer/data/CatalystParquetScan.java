@@ -23,7 +23,6 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import org.apache.spark.util.SerializableConfiguration;
 import org.apache.spark.util.TaskCompletionListener;
 import org.jspecify.annotations.Nullable;
 import scala.jdk.javaapi.CollectionConverters;
@@ -39,10 +38,10 @@ final class CatalystParquetScan extends RDD<ColumnarBatch> {
 
   private final FileScanRDD scan;
   private final StructType schema;
-  private final Broadcast<SerializableConfiguration> hadoop;
+  private final Broadcast<HadoopSettings> hadoop;
 
   private CatalystParquetScan(
-      FileScanRDD scan, StructType schema, Broadcast<SerializableConfiguration> hadoop) {
+      FileScanRDD scan, StructType schema, Broadcast<HadoopSettings> hadoop) {
     super(
         scan.context(),
         CollectionConverters.asScala(java.util.List.<Dependency<?>>of()).toSeq(),
@@ -84,12 +83,10 @@ final class CatalystParquetScan extends RDD<ColumnarBatch> {
     }
     Configuration hadoop =
         relation.sparkSession().sessionState().newHadoopConfWithOptions(relation.options());
-    Broadcast<SerializableConfiguration> shared =
+    Broadcast<HadoopSettings> shared =
         files
             .context()
-            .broadcast(
-                new SerializableConfiguration(hadoop),
-                ClassTag$.MODULE$.apply(SerializableConfiguration.class));
+            .broadcast(HadoopSettings.of(hadoop), ClassTag$.MODULE$.apply(HadoopSettings.class));
     return new CatalystParquetScan(files, schema, shared);
   }
 
@@ -115,6 +112,7 @@ final class CatalystParquetScan extends RDD<ColumnarBatch> {
   private final class Batches implements Iterator<ColumnarBatch>, AutoCloseable {
     private final FilePartition partition;
     private final TaskContext context;
+    private final PageArrays arrays = new PageArrays();
     private int next;
     private @Nullable CatalystParquetFile own;
     private Iterator<?> current = java.util.Collections.emptyIterator();
@@ -140,7 +138,7 @@ final class CatalystParquetScan extends RDD<ColumnarBatch> {
     private void open(PartitionedFile file) {
       InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
       try {
-        own = CatalystParquetFile.open(file, schema, hadoop.value().value());
+        own = CatalystParquetFile.open(file, schema, hadoop.value().configuration(), arrays);
       } catch (IOException e) {
         throw new UncheckedIOException(
             "Cannot read file %s: %s".formatted(file.urlEncodedPath(), e.getMessage()), e);

@@ -1,10 +1,12 @@
 package io.sparktrainer.data;
 
+import java.util.Objects;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -12,6 +14,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * lists of numbers, or a struct of those.
  */
 final class CatalystParquetVector extends ColumnVector {
+  private static final long NAN_BITS = 0x8000_0000L - 0x7f80_0001L;
+
   private final ParquetLeaf leaf;
   private final CatalystParquetVector[] children;
   private final boolean isList;
@@ -79,27 +83,43 @@ final class CatalystParquetVector extends ColumnVector {
    */
   boolean copyFloats(int slot, int count, byte[] to, int at, int stride) {
     byte[] from = bytes;
-    int next = base + slot * Float.BYTES;
-    boolean nan = false;
-    for (int i = 0, out = at; i < count; i++, next += Float.BYTES, out += stride) {
-      int bits = Bytes.getInt(from, next);
-      nan |= (bits & 0x7fff_ffff) > 0x7f80_0000;
-      Bytes.putInt(to, out, bits);
+    long next = requireSlots(slot, count, Float.BYTES);
+    long out = requireRoom(to, at, count, stride);
+    long nan = 0;
+    for (long end = next + (long) count * Float.BYTES; next < end; next += Float.BYTES) {
+      int bits = Platform.getInt(from, next);
+      nan |= NAN_BITS + (bits & 0x7fff_ffffL); // sets bit 31
+      Platform.putInt(to, out, bits);
+      out += stride;
     }
-    return nan;
+    return (nan & 0x8000_0000L) != 0;
   }
 
   /** The same for FLOAT64 values that become FLOAT32. */
   boolean copyDoubles(int slot, int count, byte[] to, int at, int stride) {
     byte[] from = bytes;
-    int next = base + slot * Double.BYTES;
+    long next = requireSlots(slot, count, Double.BYTES);
+    long out = requireRoom(to, at, count, stride);
     boolean nan = false;
-    for (int i = 0, out = at; i < count; i++, next += Double.BYTES, out += stride) {
-      float value = (float) Bytes.getDouble(from, next);
+    for (long end = next + (long) count * Double.BYTES; next < end; next += Double.BYTES) {
+      float value = (float) Platform.getDouble(from, next);
       nan |= Float.isNaN(value);
-      Bytes.putFloat(to, out, value);
+      Platform.putFloat(to, out, value);
+      out += stride;
     }
     return nan;
+  }
+
+  /** Where the first of these slots is in memory; they are copied without further checks. */
+  private long requireSlots(int slot, int count, int size) {
+    long at = base + (long) slot * size;
+    Objects.checkFromToIndex(at, at + (long) count * size, (long) bytes.length);
+    return Platform.BYTE_ARRAY_OFFSET + at;
+  }
+
+  private static long requireRoom(byte[] to, int at, int count, int stride) {
+    Objects.checkFromToIndex(at, at + (count - 1L) * stride + Float.BYTES, (long) to.length);
+    return Platform.BYTE_ARRAY_OFFSET + (long) at;
   }
 
   @Override

@@ -20,7 +20,8 @@ public final class Datasets {
 
   /**
    * Checks a DataFrame against a spec and lays out its way to the ranks. No job runs, except a
-   * small one for each array, vector or binary column whose length neither schema nor spec tells.
+   * small one for each array, vector or binary column whose length neither schema, spec nor the
+   * first Parquet file's footer tells.
    *
    * @param frame the rows
    * @param spec what to read, and how
@@ -61,7 +62,7 @@ public final class Datasets {
           "Cannot read validation rows: expected one place for them, got a second DataFrame and %s."
               .formatted(spec.validation()));
     }
-    ReadPlan plan = SchemaResolver.resolve(frame.schema(), spec, new FirstRowProbe(frame));
+    ReadPlan plan = SchemaResolver.resolve(frame.schema(), spec, path.probe(frame));
     SplitRule split =
         spec.validation() instanceof Validation.Fraction fraction
             ? new SplitRule(fraction.fraction(), spec.seed())

@@ -1,6 +1,7 @@
 package io.sparktrainer.data;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.Arrays;
 import org.apache.parquet.column.values.bitpacking.BytePacker;
 import org.apache.parquet.column.values.bitpacking.Packer;
@@ -58,6 +59,52 @@ final class HybridRuns {
         }
       }
     }
+  }
+
+  /**
+   * Finds the zeros among values of one bit.
+   *
+   * @param out takes their places; holds {@link #SLACK} more than {@code count}
+   * @return how many there are
+   */
+  int zeros(int[] out, int count) {
+    int found = 0;
+    int done = 0;
+    while (done < count) {
+      int header = header();
+      if ((header & 1) == 0) {
+        int run = Math.min(header >>> 1, count - done);
+        if (runValue() == 0) {
+          for (int i = 0; i < run; i++) {
+            out[found++] = done + i;
+          }
+        }
+        done += run;
+      } else {
+        int last = Math.min(count, done + (header >>> 1) * 8);
+        while (done < last) {
+          long zeros = ~wordAt(at);
+          int some = Math.min(Long.SIZE, last - done);
+          zeros &= some == Long.SIZE ? -1L : (1L << some) - 1;
+          for (; zeros != 0; zeros &= zeros - 1) {
+            out[found++] = done + Long.numberOfTrailingZeros(zeros);
+          }
+          done += some;
+          at += (some + 7) / 8;
+        }
+      }
+    }
+    return found;
+  }
+
+  /** The next eight bytes, with zeros behind the end. */
+  private long wordAt(int from) {
+    if (from + Long.BYTES <= in.length) {
+      return Bytes.getLong(in, from);
+    }
+    return ByteBuffer.wrap(Arrays.copyOfRange(in, from, from + Long.BYTES))
+        .order(ByteOrder.LITTLE_ENDIAN)
+        .getLong();
   }
 
   /** Whether all values are this one, as far as runs tell it. */

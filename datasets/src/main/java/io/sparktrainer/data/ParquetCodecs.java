@@ -14,9 +14,17 @@ import org.xerial.snappy.Snappy;
  */
 final class ParquetCodecs implements CompressionCodecFactory {
   private final CompressionCodecFactory others;
+  private final PageArrays arrays;
 
-  ParquetCodecs(CompressionCodecFactory others) {
+  /**
+   * Serves the readers of one task.
+   *
+   * @param others serves all other codecs
+   * @param arrays pages are decompressed into
+   */
+  ParquetCodecs(CompressionCodecFactory others, PageArrays arrays) {
     this.others = others;
+    this.arrays = arrays;
   }
 
   @Override
@@ -26,7 +34,9 @@ final class ParquetCodecs implements CompressionCodecFactory {
 
   @Override
   public BytesInputDecompressor getDecompressor(CompressionCodecName codec) {
-    return codec == CompressionCodecName.SNAPPY ? new SnappyPages() : others.getDecompressor(codec);
+    return codec == CompressionCodecName.SNAPPY
+        ? new SnappyPages(arrays)
+        : others.getDecompressor(codec);
   }
 
   @Override
@@ -34,7 +44,7 @@ final class ParquetCodecs implements CompressionCodecFactory {
     others.release();
   }
 
-  private static final class SnappyPages implements BytesInputDecompressor {
+  private record SnappyPages(PageArrays arrays) implements BytesInputDecompressor {
     @Override
     public BytesInput decompress(BytesInput compressed, int size) throws IOException {
       ByteBufferInputStream stream = compressed.toInputStream();
@@ -42,11 +52,11 @@ final class ParquetCodecs implements CompressionCodecFactory {
       if (!bytes.hasArray()) {
         bytes = ByteBuffer.allocate(bytes.remaining()).put(bytes).flip();
       }
-      byte[] page = new byte[size];
       int start = bytes.arrayOffset() + bytes.position();
       requireSize(Snappy.uncompressedLength(bytes.array(), start, bytes.remaining()), size);
+      byte[] page = arrays.take(size);
       Snappy.uncompress(bytes.array(), start, bytes.remaining(), page, 0);
-      return BytesInput.from(page);
+      return BytesInput.from(page, 0, size);
     }
 
     @Override

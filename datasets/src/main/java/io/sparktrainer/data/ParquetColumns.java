@@ -46,9 +46,13 @@ record ParquetColumns(List<CatalystParquetVector> vectors, List<ParquetLeaf> lea
         || type.equals(SQLDataTypes.VectorType());
   }
 
-  /** Finds the columns in a file; null where one of them needs Spark's own reader. */
-  static @Nullable ParquetColumns of(MessageType file, StructType schema) {
-    Finder finder = new Finder(file);
+  /**
+   * Finds the columns in a file; null where one of them needs Spark's own reader.
+   *
+   * @param arrays that the file's pages come in
+   */
+  static @Nullable ParquetColumns of(MessageType file, StructType schema, PageArrays arrays) {
+    Finder finder = new Finder(file, arrays);
     List<CatalystParquetVector> vectors = new ArrayList<>();
     for (StructField field : schema.fields()) {
       CatalystParquetVector vector =
@@ -63,10 +67,12 @@ record ParquetColumns(List<CatalystParquetVector> vectors, List<ParquetLeaf> lea
 
   private static final class Finder {
     private final MessageType file;
+    private final PageArrays arrays;
     private final List<ParquetLeaf> leaves = new ArrayList<>();
 
-    Finder(MessageType file) {
+    Finder(MessageType file, PageArrays arrays) {
       this.file = file;
+      this.arrays = arrays;
     }
 
     @Nullable CatalystParquetVector find(
@@ -88,7 +94,7 @@ record ParquetColumns(List<CatalystParquetVector> vectors, List<ParquetLeaf> lea
       if (!isNumber(field, type)) {
         return null;
       }
-      ParquetLeaf leaf = ParquetLeaf.numbers(file.getColumnDescription(here));
+      ParquetLeaf leaf = ParquetLeaf.numbers(file.getColumnDescription(here), arrays);
       leaves.add(leaf);
       return CatalystParquetVector.numbers(type, leaf);
     }
@@ -113,7 +119,7 @@ record ParquetColumns(List<CatalystParquetVector> vectors, List<ParquetLeaf> lea
       }
       String[] leafPath = append(append(path, list.getName()), element.getName());
       ColumnDescriptor column = file.getColumnDescription(leafPath);
-      ParquetLeaf leaf = ParquetLeaf.lists(column, file.getMaxDefinitionLevel(path));
+      ParquetLeaf leaf = ParquetLeaf.lists(column, file.getMaxDefinitionLevel(path), arrays);
       leaves.add(leaf);
       return CatalystParquetVector.lists(type, type.elementType(), leaf);
     }

@@ -31,7 +31,9 @@ final class ParquetLeaf {
   private final ColumnDescriptor column;
   private final int width;
   private final int listLevel;
+  private final PageArrays arrays;
   private @Nullable PageReader pages;
+  private ByteBuffer page = ByteBuffer.allocate(0);
   private byte[] dictionary = {};
 
   /** Bytes of the page's slots, from {@link #base}. */
@@ -55,8 +57,9 @@ final class ParquetLeaf {
   private int[] definitions = {};
   private int[] indices = {};
 
-  private ParquetLeaf(ColumnDescriptor column, int listLevel) {
+  private ParquetLeaf(ColumnDescriptor column, int listLevel, PageArrays arrays) {
     this.column = column;
+    this.arrays = arrays;
     this.listLevel = listLevel;
     this.width =
         switch (column.getPrimitiveType().getPrimitiveTypeName()) {
@@ -68,13 +71,13 @@ final class ParquetLeaf {
   }
 
   /** A column of numbers. */
-  static ParquetLeaf numbers(ColumnDescriptor column) {
-    return new ParquetLeaf(column, NO_LIST);
+  static ParquetLeaf numbers(ColumnDescriptor column, PageArrays arrays) {
+    return new ParquetLeaf(column, NO_LIST, arrays);
   }
 
   /** A column of lists that are there from a definition level on. */
-  static ParquetLeaf lists(ColumnDescriptor column, int listLevel) {
-    return new ParquetLeaf(column, listLevel);
+  static ParquetLeaf lists(ColumnDescriptor column, int listLevel, PageArrays arrays) {
+    return new ParquetLeaf(column, listLevel, arrays);
   }
 
   ColumnDescriptor column() {
@@ -94,6 +97,7 @@ final class ParquetLeaf {
       ByteBuffer bytes = onHeap(page.getBytes());
       dictionary = new byte[bytes.remaining()];
       bytes.get(dictionary);
+      arrays.giveBack(bytes);
     }
     rows = 0;
     row = 0;
@@ -107,15 +111,16 @@ final class ParquetLeaf {
   /** Rows that the page still has; reads the next page where it has none. */
   int remaining() throws IOException {
     while (row == rows) {
-      DataPage page = pages == null ? null : pages.readPage();
-      if (page == null) {
+      arrays.giveBack(page);
+      DataPage next = pages == null ? null : pages.readPage();
+      if (next == null) {
         throw new IOException("it has fewer rows than its row group");
       }
       row = 0;
-      if (page instanceof DataPageV2 second) {
+      if (next instanceof DataPageV2 second) {
         read(second);
       } else {
-        read((DataPageV1) page);
+        read((DataPageV1) next);
       }
     }
     return rows - row;
@@ -150,6 +155,9 @@ final class ParquetLeaf {
     boolean areAll(int level, int count);
 
     void decode(int[] out, int count) throws IOException;
+
+    /** Finds the places of level 0 where the highest is 1; returns how many there are. */
+    int zeros(int[] out, int count);
   }
 
   /** Takes levels from the start of a page's bytes. */
@@ -186,6 +194,17 @@ final class ParquetLeaf {
           out[i] = reader.readInteger();
         }
       }
+
+      @Override
+      public int zeros(int[] out, int number) {
+        int found = 0;
+        for (int i = 0; i < number; i++) {
+          if (reader.readInteger() == 0) {
+            out[found++] = i;
+          }
+        }
+        return found;
+      }
     };
   }
 
@@ -209,12 +228,18 @@ final class ParquetLeaf {
           new HybridRuns(bytes.array(), start, end, width).decode(out, count);
         }
       }
+
+      @Override
+      public int zeros(int[] out, int count) {
+        return new HybridRuns(bytes.array(), start, end, width).zeros(out, count);
+      }
     };
   }
 
   private void read(
       int count, Levels repetition, Levels definition, Encoding encoding, ByteBuffer bytes)
       throws IOException {
+    page = bytes;
     int max = column.getMaxDefinitionLevel();
     boolean full = definition.areAll(max, count);
     if (!full) {
@@ -226,10 +251,15 @@ final class ParquetLeaf {
     if (listLevel == NO_LIST) {
       rows = count;
     } else {
-      repetitions = room(repetitions, count);
-      repetition.decode(repetitions, count);
       starts = room(starts, count + 1);
-      slots = full ? fullLists(count) : lists(count);
+      if (full) {
+        rows = repetition.zeros(starts, count);
+        starts[rows] = count;
+      } else {
+        repetitions = room(repetitions, count);
+        repetition.decode(repetitions, count);
+        slots = lists(count);
+      }
     }
     if (full) {
       nullSlots = null;
@@ -239,20 +269,7 @@ final class ParquetLeaf {
     }
   }
 
-  /** Finds the rows where every level stands for an element. Returns slots. */
-  private int fullLists(int count) {
-    int found = 0;
-    for (int i = 0; i < count; i++) {
-      if (repetitions[i] == 0) {
-        starts[found++] = i;
-      }
-    }
-    starts[found] = count;
-    rows = found;
-    return count;
-  }
-
-  /** The same with null and empty lists, which have a level and no element. */
+  /** Finds rows and slots where null and empty lists have a level and no element. */
   private int lists(int count) {
     int found = 0;
     int slots = 0;

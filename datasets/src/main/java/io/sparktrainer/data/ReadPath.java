@@ -23,4 +23,19 @@ enum ReadPath {
     }
     return PublicFrame.open(frame, plan);
   }
+
+  LengthProbe probe(Dataset<Row> frame) {
+    LengthProbe firstRow = new FirstRowProbe(frame);
+    if (this != FASTEST) {
+      return firstRow;
+    }
+    LengthProbe footer = new CatalystFooterProbe(frame, firstRow);
+    return (column, type) -> {
+      try {
+        return footer.dims(column, type);
+      } catch (LinkageError e) {
+        return firstRow.dims(column, type);
+      }
+    };
+  }
 }

@@ -8,13 +8,11 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
@@ -41,28 +39,11 @@ final class BenchmarkReading {
   private static final int FEATURES = 32;
   private static final int BATCH = 1024;
   private static final int ROUNDS = 7;
-  private static final int WARM_UP_ROUNDS = 5;
+  private static final int WARM_UP_ROUNDS = 12;
+  private static final String ROW_LOOP = "Row loop";
 
   private static final OperatingSystemMXBean CPU =
       (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
-
-  /**
-   * What one way reached.
-   *
-   * @param perSecond rows per second
-   * @param cpuNanos processor time per row, over all threads of the process
-   */
-  private record Rate(double perSecond, double cpuNanos) implements java.io.Serializable {
-    static Rate of(long rows, long nanos, long cpuNanos) {
-      return new Rate(rows * 1e9 / nanos, (double) cpuNanos / rows);
-    }
-
-    static Rate median(List<Rate> rates) {
-      return new Rate(
-          rates.stream().mapToDouble(Rate::perSecond).sorted().toArray()[rates.size() / 2],
-          rates.stream().mapToDouble(Rate::cpuNanos).sorted().toArray()[rates.size() / 2]);
-    }
-  }
 
   private final SparkSession spark;
   private final long rows;
@@ -153,23 +134,23 @@ final class BenchmarkReading {
             internalArrays(),
             "x"));
     String asStruct = "x struct<type:tinyint,size:int,indices:array<int>,values:array<double>>";
-    Map.of("ML Vectors of floats", vectors, "ML Vectors of doubles", doubles)
-        .forEach(
-            (what, path) ->
-                results.put(
-                    what,
-                    measure(
-                        spark.read().parquet(path),
-                        () ->
-                            spark
-                                .read()
-                                .schema(asStruct)
-                                .parquet(path)
-                                .selectExpr(elements("x.values")),
-                        rowsOfVectors(),
-                        internalVectors(),
-                        "x")));
-    return table(results);
+    for (String path : List.of(doubles, vectors)) {
+      results.put(
+          path.equals(doubles) ? "ML Vectors of doubles" : "ML Vectors of floats",
+          measure(
+              spark.read().parquet(path),
+              () -> spark.read().schema(asStruct).parquet(path).selectExpr(elements("x.values")),
+              rowsOfVectors(),
+              internalVectors(),
+              "x"));
+    }
+    return RateTable.of(
+        "Reading Parquet into floats",
+        "%,d rows of %d features, read to FLOAT32, local[%d]; the ways in turn, medians of %d rounds after %d to warm up; million rows per second, then nanoseconds of processor time per row over all threads; in brackets how many times better than the Row loop."
+            .formatted(rows, FEATURES, ranks, rounds, WARM_UP_ROUNDS),
+        "Spark " + spark.version(),
+        ROW_LOOP,
+        results);
   }
 
   private static String elements(String array) {
@@ -192,7 +173,7 @@ final class BenchmarkReading {
               checksum.get().collectAsList();
               return rows;
             }));
-    found.put("Row loop", timed(() -> total(frame.javaRDD().mapPartitions(rowLoop))));
+    found.put(ROW_LOOP, timed(() -> total(frame.javaRDD().mapPartitions(rowLoop))));
     found.put(
         "internal row loop",
         timed(
@@ -366,52 +347,5 @@ final class BenchmarkReading {
             batch[at + i] = (float) values.getDouble(i);
           }
         });
-  }
-
-  private String table(Map<String, Map<String, Rate>> results) {
-    List<String> lines = new ArrayList<>();
-    lines.add("# Reading Parquet into floats, " + LocalDate.now(java.time.ZoneOffset.UTC));
-    lines.add("");
-    lines.add(
-        "%,d rows of %d FLOAT32 features, local[%d], the ways in turn, medians of %d rounds after %d to warm up; million rows per second, then nanoseconds of processor time per row over all threads; in brackets how many times better than the Row loop."
-            .formatted(rows, FEATURES, ranks, rounds, WARM_UP_ROUNDS));
-    lines.add(
-        "Machine: %s, %d cores, JDK %s, Spark %s."
-            .formatted(
-                cpu(),
-                Runtime.getRuntime().availableProcessors(),
-                System.getProperty("java.version"),
-                spark.version()));
-    lines.add("");
-    lines.add("| | " + String.join(" | ", results.keySet()) + " |");
-    lines.add("| --- |" + " --- |".repeat(results.size()));
-    for (String what : results.values().iterator().next().keySet()) {
-      StringBuilder line = new StringBuilder("| " + what + " |");
-      for (Map<String, Rate> found : results.values()) {
-        Rate rate = found.get(what);
-        Rate loop = found.get("Row loop");
-        line.append(
-            String.format(
-                Locale.ROOT,
-                " %.2f (%.1fx), %.0f ns (%.1fx) |",
-                rate.perSecond() / 1e6,
-                rate.perSecond() / loop.perSecond(),
-                rate.cpuNanos(),
-                loop.cpuNanos() / rate.cpuNanos()));
-      }
-      lines.add(line.toString());
-    }
-    return String.join("\n", lines) + "\n";
-  }
-
-  private static String cpu() {
-    try (Stream<String> info = Files.lines(Path.of("/proc/cpuinfo"))) {
-      return info.filter(line -> line.startsWith("model name"))
-          .findFirst()
-          .map(line -> line.substring(line.indexOf(':') + 1).strip())
-          .orElse("unknown processor");
-    } catch (IOException e) {
-      return System.getProperty("os.arch");
-    }
   }
 }

@@ -43,7 +43,8 @@ class TestParquetScan {
           .features("f", "d", "s", "b", "flag")
           .input(InputSpec.of("whole", "i", "l", "few").withType(ElementType.INT64))
           .input(InputSpec.of("lists", "floats", "doubles"))
-          .input(InputSpec.of("longs", "longs").withType(ElementType.INT64))
+          .input(InputSpec.of("longs", "longs", "ones").withType(ElementType.INT64))
+          .input(InputSpec.of("many", "many"))
           .input(
               InputSpec.of("gaps", "gaps")
                   .withRagged(new InputSpec.Ragged(5, -1, InputSpec.Ragged.Longer.FAIL)))
@@ -67,6 +68,8 @@ class TestParquetScan {
         column("transform(sequence(1, 3), k -> cast(hash(id, k) as float))", "floats"),
         column("transform(sequence(1, 2), k -> rand(3) * k)", "doubles"),
         column("array(id, 2 * id)", "longs"),
+        column("array(-id)", "ones"),
+        column("transform(sequence(1, 70), k -> cast(id + k as float))", "many"),
         column(
             "case when id % 4 = 0 then null when id % 4 = 1 then array()"
                 + " else transform(sequence(1, int(1 + id % 5)),"
@@ -109,7 +112,7 @@ class TestParquetScan {
     for (org.apache.spark.Partition partition : source.partitions()) {
       for (var file : ((FilePartition) partition).files()) {
         try (CatalystParquetFile opened =
-            CatalystParquetFile.open(file, schema, new Configuration())) {
+            CatalystParquetFile.open(file, schema, new Configuration(), new PageArrays())) {
           if (opened == null) {
             return false;
           }
