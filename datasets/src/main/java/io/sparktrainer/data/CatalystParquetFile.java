@@ -159,6 +159,7 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
 
   @Override
   public void close() {
+    columns.leaves().forEach(ParquetLeaf::close);
     closeGroup();
     try {
       reader.close();

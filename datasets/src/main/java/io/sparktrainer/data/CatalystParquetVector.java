@@ -129,7 +129,7 @@ final class CatalystParquetVector extends ColumnVector {
 
   @Override
   public int numNulls() {
-    throw new UnsupportedOperationException("nulls are not counted");
+    throw notHeld("a count of nulls");
   }
 
   @Override
@@ -185,24 +185,30 @@ final class CatalystParquetVector extends ColumnVector {
 
   @Override
   public ColumnarMap getMap(int row) {
-    throw new UnsupportedOperationException("no maps");
+    throw notHeld("maps");
   }
 
   @Override
   public Decimal getDecimal(int row, int precision, int scale) {
-    throw new UnsupportedOperationException("no decimals");
+    throw notHeld("decimals");
   }
 
   @Override
   public UTF8String getUTF8String(int row) {
-    throw new UnsupportedOperationException("no strings");
+    throw notHeld("strings");
   }
 
   @Override
   public byte[] getBinary(int row) {
-    throw new UnsupportedOperationException("no binary");
+    throw notHeld("binary values");
   }
 
   @Override
   public void close() {}
+
+  private UnsupportedOperationException notHeld(String what) {
+    return new UnsupportedOperationException(
+        "Cannot read %s from Parquet's pages: expected numbers, lists of numbers or ML vectors, got a column of type %s."
+            .formatted(what, dataType().simpleString()));
+  }
 }

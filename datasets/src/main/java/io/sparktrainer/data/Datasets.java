@@ -8,6 +8,7 @@ import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.storage.StorageLevel;
 import org.jspecify.annotations.Nullable;
 import scala.Tuple2;
 
@@ -106,7 +107,15 @@ public final class Datasets {
     return second;
   }
 
+  /**
+   * The plan's columns. A frame that has no others serves itself, as Spark plans it only once; but
+   * it may have been planned before it was cached.
+   */
   private static Dataset<Row> select(Dataset<Row> frame, ReadPlan plan) {
+    if (List.of(frame.columns()).equals(plan.selected())
+        && frame.storageLevel().equals(StorageLevel.NONE())) {
+      return frame;
+    }
     Column[] columns =
         plan.selected().stream()
             .map(name -> frame.col("`" + name.replace("`", "``") + "`"))

@@ -130,6 +130,14 @@ final class ParquetLeaf {
     row += count;
   }
 
+  /** Gives the page back; the leaf's values are undefined from now on. */
+  void close() {
+    arrays.giveBack(page);
+    rows = 0;
+    row = 0;
+    values = new byte[0];
+  }
+
   private void read(DataPageV1 page) throws IOException {
     int count = page.getValueCount();
     ByteBuffer bytes = onHeap(page.getBytes());

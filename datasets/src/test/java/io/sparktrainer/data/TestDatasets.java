@@ -12,9 +12,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
+import org.apache.spark.api.java.function.ForeachFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.util.LongAccumulator;
 import org.junit.jupiter.api.Test;
 
 class TestDatasets {
@@ -64,6 +68,27 @@ class TestDatasets {
             new TensorSpec("list", ElementType.FLOAT64, List.of(3L)));
     assertThat(schema.label()).isEqualTo(new TensorSpec("label", ElementType.INT64, List.of()));
     assertThat(schema.weight()).isEqualTo(new TensorSpec("weight", ElementType.FLOAT32, List.of()));
+  }
+
+  /** A frame keeps the plan of its first use, which may be older than its cache. */
+  @Test
+  void readsTheCacheOfAFrameThatWasReadBefore() {
+    LongAccumulator computed = spark.sparkContext().longAccumulator();
+    UDF1<Long, Float> counting =
+        id -> {
+          computed.add(1);
+          return (float) id;
+        };
+    spark.udf().register("counting", counting, DataTypes.FloatType);
+    Dataset<Row> frame = numbers(10, 1).selectExpr("counting(id) as x");
+    DataSpec spec = DataSpec.builder().features("x").build();
+    assertThat(Columns.read(frame, spec, ReadPath.FASTEST).get("features")).hasSize(10);
+    assertThat(computed.value()).isEqualTo(10);
+    frame.cache().foreach((ForeachFunction<Row>) row -> {});
+    assertThat(computed.value()).isEqualTo(20);
+    assertThat(Columns.read(frame, spec, ReadPath.FASTEST).get("features")).hasSize(10);
+    assertThat(computed.value()).isEqualTo(20);
+    frame.unpersist();
   }
 
   @Test
