@@ -115,19 +115,19 @@ final class BenchmarkReading {
         .write()
         .parquet(doubles);
 
-    Map<String, Map<String, Rate>> results = new LinkedHashMap<>();
+    Map<String, Map<String, Supplier<Rate>>> layouts = new LinkedHashMap<>();
     String sum = Stream.of(names).collect(Collectors.joining("+", "sum(", ")"));
-    results.put(
+    layouts.put(
         "scalar columns",
-        measure(
+        ways(
             spark.read().parquet(scalars),
             () -> spark.read().parquet(scalars).selectExpr(sum),
             rowsOfScalars(),
             internalScalars(),
             names));
-    results.put(
+    layouts.put(
         "array column",
-        measure(
+        ways(
             spark.read().parquet(arrays),
             () -> spark.read().parquet(arrays).selectExpr(elements("x")),
             rowsOfArrays(),
@@ -135,9 +135,9 @@ final class BenchmarkReading {
             "x"));
     String asStruct = "x struct<type:tinyint,size:int,indices:array<int>,values:array<double>>";
     for (String path : List.of(doubles, vectors)) {
-      results.put(
+      layouts.put(
           path.equals(doubles) ? "ML Vectors of doubles" : "ML Vectors of floats",
-          measure(
+          ways(
               spark.read().parquet(path),
               () -> spark.read().schema(asStruct).parquet(path).selectExpr(elements("x.values")),
               rowsOfVectors(),
@@ -150,7 +150,7 @@ final class BenchmarkReading {
             .formatted(rows, FEATURES, ranks, rounds, WARM_UP_ROUNDS),
         "Spark " + spark.version(),
         ROW_LOOP,
-        results);
+        medians(layouts));
   }
 
   private static String elements(String array) {
@@ -159,7 +159,7 @@ final class BenchmarkReading {
         .collect(Collectors.joining("+", "sum(", ")"));
   }
 
-  private Map<String, Rate> measure(
+  private Map<String, Supplier<Rate>> ways(
       Dataset<Row> frame,
       Supplier<Dataset<Row>> checksum,
       FlatMapFunction<Iterator<Row>, Long> rowLoop,
@@ -198,7 +198,7 @@ final class BenchmarkReading {
     found.put(
         "ours, equal shares (one shuffle)", timed(() -> read(frame, dealt, ReadPath.FASTEST)));
     found.put("ours, a later epoch, shuffled", () -> laterEpoch(frame, inPlace));
-    return medians(found);
+    return found;
   }
 
   private long read(Dataset<Row> frame, DataSpec spec, ReadPath path) {
@@ -243,19 +243,31 @@ final class BenchmarkReading {
     return found.get(0);
   }
 
-  private Map<String, Rate> medians(Map<String, Supplier<Rate>> ways) {
-    Map<String, List<Rate>> rates = new LinkedHashMap<>();
+  /** Rates by way, by layout: each round takes all, so that all find the JVM equally warm. */
+  private Map<String, Map<String, Rate>> medians(Map<String, Map<String, Supplier<Rate>>> layouts) {
+    Map<String, Map<String, List<Rate>>> known = new LinkedHashMap<>();
     for (int round = 0; round < WARM_UP_ROUNDS + rounds; round++) {
-      for (Map.Entry<String, Supplier<Rate>> way : ways.entrySet()) {
-        List<Rate> known = rates.computeIfAbsent(way.getKey(), name -> new ArrayList<>());
-        Rate rate = way.getValue().get();
-        if (round >= WARM_UP_ROUNDS) {
-          known.add(rate);
-        }
-      }
+      boolean counts = round >= WARM_UP_ROUNDS;
+      layouts.forEach(
+          (layout, ways) ->
+              ways.forEach(
+                  (way, measure) -> {
+                    Rate rate = measure.get();
+                    if (counts) {
+                      known
+                          .computeIfAbsent(layout, name -> new LinkedHashMap<>())
+                          .computeIfAbsent(way, name -> new ArrayList<>())
+                          .add(rate);
+                    }
+                  }));
     }
-    Map<String, Rate> medians = new LinkedHashMap<>();
-    rates.forEach((name, found) -> medians.put(name, Rate.median(found)));
+    Map<String, Map<String, Rate>> medians = new LinkedHashMap<>();
+    known.forEach(
+        (layout, rates) -> {
+          Map<String, Rate> ofLayout = new LinkedHashMap<>();
+          rates.forEach((way, found) -> ofLayout.put(way, Rate.median(found)));
+          medians.put(layout, ofLayout);
+        });
     return medians;
   }
 
