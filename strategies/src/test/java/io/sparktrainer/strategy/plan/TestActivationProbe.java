@@ -49,7 +49,7 @@ class TestActivationProbe {
   @Test
   @EnabledOnOs(OS.LINUX)
   void seesWhatCheckpointedBlocksHold() {
-    int rows = 64;
+    int rows = 160; // much, beside the megabytes by which the JVM itself may grow meanwhile
     int tokens = 32;
     ComputeOptions checkpointed =
         ComputeOptions.builder().activationCheckpointing(CheckpointPolicy.units()).build();
