@@ -51,8 +51,9 @@ final class CatalystFooterProbe implements LengthProbe {
         || (type instanceof ArrayType array && !(array.elementType() instanceof ArrayType))) {
       try {
         length = length(column, isVector);
-      } catch (IOException | RuntimeException e) {
-        length = 0; // the other probe reads the file, too, and says what is wrong with it
+      } catch (IOException | RuntimeException | LinkageError e) {
+        // another Spark version; or a broken file, which the other probe reads, too, and names
+        length = 0;
       }
     }
     return length > 0 && length <= Integer.MAX_VALUE

@@ -133,8 +133,6 @@ final class ParquetLeaf {
   /** Gives the page back; the leaf's values are undefined from now on. */
   void close() {
     arrays.giveBack(page);
-    rows = 0;
-    row = 0;
     values = new byte[0];
   }
 
@@ -165,7 +163,16 @@ final class ParquetLeaf {
     void decode(int[] out, int count) throws IOException;
 
     /** Finds the places of level 0 where the highest is 1; returns how many there are. */
-    int zeros(int[] out, int count);
+    default int zeros(int[] out, int count) throws IOException {
+      decode(out, count);
+      int found = 0;
+      for (int i = 0; i < count; i++) {
+        if (out[i] == 0) {
+          out[found++] = i;
+        }
+      }
+      return found;
+    }
   }
 
   /** Takes levels from the start of a page's bytes. */
@@ -201,17 +208,6 @@ final class ParquetLeaf {
         for (int i = 0; i < number; i++) {
           out[i] = reader.readInteger();
         }
-      }
-
-      @Override
-      public int zeros(int[] out, int number) {
-        int found = 0;
-        for (int i = 0; i < number; i++) {
-          if (reader.readInteger() == 0) {
-            out[found++] = i;
-          }
-        }
-        return found;
       }
     };
   }

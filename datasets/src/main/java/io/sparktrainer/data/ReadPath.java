@@ -26,16 +26,10 @@ enum ReadPath {
 
   LengthProbe probe(Dataset<Row> frame) {
     LengthProbe firstRow = new FirstRowProbe(frame);
-    if (this != FASTEST) {
+    try {
+      return this == FASTEST ? new CatalystFooterProbe(frame, firstRow) : firstRow;
+    } catch (LinkageError e) {
       return firstRow;
     }
-    LengthProbe footer = new CatalystFooterProbe(frame, firstRow);
-    return (column, type) -> {
-      try {
-        return footer.dims(column, type);
-      } catch (LinkageError e) {
-        return firstRow.dims(column, type);
-      }
-    };
   }
 }
