@@ -1,8 +1,10 @@
 package io.sparktrainer.data;
 
 import java.io.IOException;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
@@ -17,6 +19,7 @@ import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnPath;
 import org.apache.parquet.hadoop.metadata.FileMetaData;
 import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.parquet.internal.filter2.columnindex.RowRanges;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -32,12 +35,17 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
   private final ParquetColumns columns;
   private final ColumnarBatch batch;
   private final String path;
-  private @Nullable PageReadStore group;
+  private final long sliceBytes;
+  private @Nullable PageReadStore slice;
+  private int groups;
+  private Iterator<RowRanges> slices = Collections.emptyIterator();
   private long rowsLeft;
   private int rowsShown;
 
-  private CatalystParquetFile(ParquetFileReader reader, ParquetColumns columns, String path) {
+  private CatalystParquetFile(
+      ParquetFileReader reader, ParquetColumns columns, String path, long sliceBytes) {
     this.reader = reader;
+    this.sliceBytes = sliceBytes;
     this.columns = columns;
     this.path = path;
     this.batch = new ColumnarBatch(columns.vectors().toArray(new ColumnVector[0]));
@@ -57,7 +65,8 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
         HadoopReadOptions.builder(hadoop, file.toPath())
             .withRange(file.start(), file.start() + file.length())
             .withCodecFactory(new ParquetCodecs(new CodecFactory(hadoop, 0), arrays));
-    if ("file".equals(file.toPath().toUri().getScheme())) {
+    boolean isLocal = "file".equals(file.toPath().toUri().getScheme());
+    if (isLocal) {
       // from a local disk vectored reads gain nothing, take threads and a second buffer of the same
       // size, and do not give their arrays back
       options = options.withUseHadoopVectoredIo(false).withAllocator(arrays);
@@ -75,7 +84,10 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
         return null;
       }
       reader.setRequestedSchema(columns.leaves().stream().map(ParquetLeaf::column).toList());
-      return new CatalystParquetFile(reader, columns, file.urlEncodedPath());
+      // each slice asks the file system for some bytes of every column, which takes its time where
+      // there is a network in between
+      long sliceBytes = isLocal ? ParquetSlices.sliceBytes(hadoop) : 0;
+      return new CatalystParquetFile(reader, columns, file.urlEncodedPath(), sliceBytes);
     } catch (Throwable e) {
       reader.close();
       throw e;
@@ -107,21 +119,41 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
     rowsShown = 0;
     try {
       while (rowsLeft == 0) {
-        closeGroup();
-        PageReadStore next = reader.readNextRowGroup();
-        if (next == null) {
+        closeSlice();
+        if (!openSlice()) {
           return false;
-        }
-        group = next;
-        rowsLeft = next.getRowCount();
-        for (ParquetLeaf leaf : columns.leaves()) {
-          leaf.open(next);
         }
       }
       return true;
     } catch (IOException | RuntimeException e) {
       throw failure("a row group", e);
     }
+  }
+
+  /** Reads the next slice of the row group, or the first one of the next. */
+  private boolean openSlice() throws IOException {
+    while (!slices.hasNext()) {
+      if (groups == reader.getRowGroups().size()) {
+        return false;
+      }
+      BlockMetaData group = reader.getRowGroups().get(groups);
+      slices =
+          (sliceBytes > 0
+                  ? ParquetSlices.of(
+                      group, columns.leaves(), reader.getColumnIndexStore(groups), sliceBytes)
+                  : List.of(RowRanges.createSingle(group.getRowCount())))
+              .iterator();
+      groups++;
+    }
+    RowRanges rows = slices.next();
+    rowsLeft = rows.rowCount();
+    if (rowsLeft > 0) {
+      slice = reader.readFilteredRowGroup(groups - 1, rows);
+      for (ParquetLeaf leaf : columns.leaves()) {
+        leaf.open(slice, rows.getRanges().get(0).from);
+      }
+    }
+    return true;
   }
 
   @Override
@@ -150,17 +182,17 @@ final class CatalystParquetFile implements Iterator<ColumnarBatch>, AutoCloseabl
         cause);
   }
 
-  private void closeGroup() {
-    if (group != null) {
-      group.close();
-      group = null;
+  private void closeSlice() {
+    if (slice != null) {
+      slice.close();
+      slice = null;
     }
   }
 
   @Override
   public void close() {
     columns.leaves().forEach(ParquetLeaf::close);
-    closeGroup();
+    closeSlice();
     try {
       reader.close();
     } catch (IOException e) {

@@ -52,6 +52,7 @@ final class ParquetLeaf {
 
   private int rows;
   private int row;
+  private long firstRow;
   private byte[] expanded = {};
   private int[] repetitions = {};
   private int[] definitions = {};
@@ -88,8 +89,12 @@ final class ParquetLeaf {
     return width;
   }
 
-  /** Goes to the start of a row group. */
-  void open(PageReadStore group) throws IOException {
+  /**
+   * Goes to pages of a row group.
+   *
+   * @param firstRow of the row group that counts; the first page may begin before it
+   */
+  void open(PageReadStore group, long firstRow) throws IOException {
     pages = group.getPageReader(column);
     DictionaryPage page = pages.readDictionaryPage();
     dictionary = new byte[0];
@@ -101,6 +106,7 @@ final class ParquetLeaf {
     }
     rows = 0;
     row = 0;
+    this.firstRow = firstRow;
   }
 
   /** The next row's place in the page. */
@@ -116,7 +122,7 @@ final class ParquetLeaf {
       if (next == null) {
         throw new IOException("it has fewer rows than its row group");
       }
-      row = 0;
+      row = (int) Math.max(0, firstRow - next.getFirstRowIndex().orElse(firstRow));
       if (next instanceof DataPageV2 second) {
         read(second);
       } else {

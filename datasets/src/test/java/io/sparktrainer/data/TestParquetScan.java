@@ -5,12 +5,17 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.parquet.internal.filter2.columnindex.RowRanges;
 import org.apache.spark.ml.linalg.SQLDataTypes;
 import org.apache.spark.ml.linalg.Vector;
 import org.apache.spark.ml.linalg.Vectors;
@@ -89,6 +94,11 @@ class TestParquetScan {
     return path;
   }
 
+  /** Reads files in slices as small as their pages allow. */
+  private Dataset<Row> readSliced(String path) {
+    return spark.read().option(ParquetSlices.SLICE_BYTES, "1500").parquet(path);
+  }
+
   private static void assertSameAsSpark(Dataset<Row> frame, DataSpec spec) {
     assertThat(Columns.read(frame, spec, ReadPath.FASTEST))
         .isEqualTo(Columns.read(frame, spec, ReadPath.INTERNAL_ROWS));
@@ -137,9 +147,96 @@ class TestParquetScan {
   @ParameterizedTest
   @MethodSource("layouts")
   void readsNumbersAndListsInAnyLayoutAsSparkDoes(Map<String, String> options) throws IOException {
-    Dataset<Row> frame = spark.read().parquet(write(rows(), options));
+    String path = write(rows(), options);
+    Dataset<Row> frame = spark.read().parquet(path);
     assertThat(readsPages(frame, ALL)).as("pages of %s", options).isTrue();
     assertSameAsSpark(frame, ALL);
+    assertSameAsSpark(readSliced(path), ALL);
+    // columns whose pages begin at rows of their own
+    DataSpec unaligned =
+        DataSpec.builder()
+            .features("f")
+            .input(InputSpec.of("many", "many"))
+            .batchRows(64)
+            .balance(Balance.JOIN)
+            .build();
+    assertSameAsSpark(readSliced(path), unaligned);
+  }
+
+  @Test
+  void cutsRowGroupsAtPagesAndReadsLittleTwice() throws IOException {
+    Dataset<Row> numbers = rows().select("many", "f", "l", "s");
+    String path =
+        write(
+            numbers,
+            Map.of("parquet.enable.dictionary", "false", "parquet.page.row.count.limit", "20"));
+    assertThat(sliceRows(path, "many", "f", "l", "s"))
+        .hasSizeGreaterThan(5)
+        .allMatch(rows -> rows % 20 == 0);
+    assertThat(sliceRows(path, "f").stream().mapToLong(rows -> rows).sum()).isEqualTo(ROWS);
+    Column runs = column("xxhash64(id div 20)", "runs");
+    String coded =
+        write(
+            spark.range(0, ROWS, 1, 1).toDF("id").select(runs),
+            Map.of("parquet.page.row.count.limit", "20"));
+    assertThat(sliceRows(coded, "runs"))
+        .as("a dictionary that every slice would read again")
+        .containsExactly((long) ROWS);
+    assertSameAsSpark(
+        readSliced(path), DataSpec.builder().features("many", "f").batchRows(64).build());
+  }
+
+  /** Rows of the slices of about 800 bytes that one row group is cut into. */
+  private static List<Long> sliceRows(String path, String... columns) throws IOException {
+    try (ParquetFileReader reader =
+        ParquetFileReader.open(
+            HadoopInputFile.fromPath(
+                new org.apache.hadoop.fs.Path(dataFile(path).toString()), new Configuration()))) {
+      List<ParquetLeaf> leaves =
+          reader.getFileMetaData().getSchema().getColumns().stream()
+              .filter(column -> List.of(columns).contains(column.getPath()[0]))
+              .map(column -> ParquetLeaf.numbers(column, new PageArrays()))
+              .toList();
+      reader.setRequestedSchema(leaves.stream().map(ParquetLeaf::column).toList());
+      return ParquetSlices.of(
+              reader.getRowGroups().get(0), leaves, reader.getColumnIndexStore(0), 800)
+          .stream()
+          .map(RowRanges::rowCount)
+          .toList();
+    }
+  }
+
+  private static Path dataFile(String path) throws IOException {
+    try (Stream<Path> listed = Files.list(Path.of(path))) {
+      return listed.filter(f -> f.toString().endsWith(".parquet")).findFirst().orElseThrow();
+    }
+  }
+
+  @Test
+  void refusesANegativeSlice() {
+    String path = write(rows().select("f", "l"), Map.of());
+    Dataset<Row> frame = spark.read().option(ParquetSlices.SLICE_BYTES, "-1").parquet(path);
+    DataSpec spec = DataSpec.builder().features("f").label("l").batchRows(64).build();
+    assertThatThrownBy(() -> Ranks.of(frame, spec, 1))
+        .hasStackTraceContaining("slices of '-1' bytes (spark-trainer.parquet.slice.bytes)");
+  }
+
+  @Test
+  @SuppressWarnings("ByteBufferBackingArray") // which array it is, not its content
+  void keepsAnArrayThatWasReadIntoUntilItIsReleased() {
+    PageArrays arrays = new PageArrays();
+    ByteBuffer readInto = arrays.allocate(1000);
+    byte[] array = readInto.array();
+    // a page that is not compressed is a part of what was read
+    arrays.giveBack(readInto.slice(100, 200));
+    byte[] page = arrays.take(1000);
+    assertThat(page).isNotSameAs(array);
+    arrays.release(readInto);
+    assertThat(arrays.take(900)).isSameAs(array);
+    arrays.giveBack(ByteBuffer.wrap(page, 0, 10));
+    arrays.giveBack(ByteBuffer.wrap(page, 0, 10));
+    assertThat(arrays.take(1000)).isSameAs(page);
+    assertThat(arrays.take(1000)).isNotSameAs(page);
   }
 
   @Test
@@ -153,7 +250,8 @@ class TestParquetScan {
             .select(
                 column("cast(id % 3 as float)", "y"),
                 column("if(id % 6 = 5, null, vector(id))", "v"));
-    Dataset<Row> frame = spark.read().parquet(write(vectors, Map.of("parquet.page.size", "600")));
+    String path = write(vectors, Map.of("parquet.page.size", "600"));
+    Dataset<Row> frame = spark.read().parquet(path);
     DataSpec spec =
         DataSpec.builder()
             .features("v")
@@ -163,6 +261,7 @@ class TestParquetScan {
             .build();
     assertThat(readsPages(frame, spec)).isTrue();
     assertSameAsSpark(frame, spec);
+    assertSameAsSpark(readSliced(path), spec);
   }
 
   private static Vector vector(long id) {
@@ -180,6 +279,7 @@ class TestParquetScan {
       assertThat(source(frame, ALL).getNumPartitions()).isGreaterThan(3);
       assertThat(readsPages(frame, ALL)).isTrue();
       assertSameAsSpark(frame, ALL);
+      assertSameAsSpark(readSliced(path), ALL);
     } finally {
       spark.conf().unset("spark.sql.files.maxPartitionBytes");
     }
@@ -279,11 +379,7 @@ class TestParquetScan {
   @Test
   void namesTheFileWhosePagesAreBroken() throws IOException {
     String path = write(rows().select("f", "l"), Map.of());
-    Path file;
-    try (Stream<Path> listed = Files.list(Path.of(path))) {
-      file = listed.filter(f -> f.toString().endsWith(".parquet")).findFirst().orElseThrow();
-    }
-    byte[] bytes = Files.readAllBytes(file);
+    byte[] bytes = Files.readAllBytes(dataFile(path));
     for (int broken = 4; broken < bytes.length - 200; broken += bytes.length / 7) {
       byte[] copy = bytes.clone();
       java.util.Arrays.fill(copy, broken, broken + 200, (byte) 0x5b);
