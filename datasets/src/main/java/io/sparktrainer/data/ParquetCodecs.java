@@ -6,7 +6,6 @@ import org.apache.parquet.bytes.ByteBufferInputStream;
 import org.apache.parquet.bytes.BytesInput;
 import org.apache.parquet.compression.CompressionCodecFactory;
 import org.apache.parquet.hadoop.metadata.CompressionCodecName;
-import org.xerial.snappy.Snappy;
 
 /**
  * Decompresses Snappy pages, Spark's default, from array to array. Hadoop's way, which serves all
@@ -52,10 +51,15 @@ final class ParquetCodecs implements CompressionCodecFactory {
       if (!bytes.hasArray()) {
         bytes = ByteBuffer.allocate(bytes.remaining()).put(bytes).flip();
       }
-      int start = bytes.arrayOffset() + bytes.position();
-      requireSize(Snappy.uncompressedLength(bytes.array(), start, bytes.remaining()), size);
+      SnappyDecoder decoder =
+          new SnappyDecoder(
+              bytes.array(), bytes.arrayOffset() + bytes.position(), bytes.remaining());
+      if (decoder.size() != size) {
+        throw new IOException(
+            "a page was to hold %d bytes, and holds %d".formatted(size, decoder.size()));
+      }
       byte[] page = arrays.take(size);
-      Snappy.uncompress(bytes.array(), start, bytes.remaining(), page, 0);
+      decoder.decompress(page);
       return BytesInput.from(page, 0, size);
     }
 
@@ -65,14 +69,6 @@ final class ParquetCodecs implements CompressionCodecFactory {
       ByteBuffer page = in.slice().limit(compressedSize);
       out.put(decompress(BytesInput.from(page), size).toInputStream().slice(size));
       in.position(in.position() + compressedSize);
-    }
-
-    /** Native code writes as much as the compressed bytes say. */
-    private static void requireSize(int found, int expected) throws IOException {
-      if (found != expected) {
-        throw new IOException(
-            "a page was to hold %d bytes, and holds %d".formatted(expected, found));
-      }
     }
 
     @Override
