@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
+import org.apache.parquet.HadoopReadOptions;
+import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.BlockMetaData;
 import org.apache.parquet.hadoop.metadata.ColumnChunkMetaData;
@@ -113,8 +115,10 @@ final class CatalystFooterProbe implements LengthProbe {
   private static List<BlockMetaData> firstGroups(List<FileStatus> files, Configuration hadoop)
       throws IOException {
     for (FileStatus file : files.subList(0, Math.min(MAX_FILES, files.size()))) {
+      // without options of its own it would read Hadoop's files of defaults once more
+      ParquetReadOptions options = HadoopReadOptions.builder(hadoop, file.getPath()).build();
       try (ParquetFileReader reader =
-          ParquetFileReader.open(HadoopInputFile.fromStatus(file, hadoop))) {
+          ParquetFileReader.open(HadoopInputFile.fromStatus(file, hadoop), options)) {
         if (reader.getRecordCount() > 0) {
           return reader.getRowGroups();
         }

@@ -50,6 +50,7 @@ final class ParquetLeaf {
   /** First slot of each row's list, and the end of the last. */
   int[] starts = {};
 
+  private boolean[] none = {};
   private int rows;
   private int row;
   private long firstRow;
@@ -252,6 +253,10 @@ final class ParquetLeaf {
     page = bytes;
     int max = column.getMaxDefinitionLevel();
     boolean full = definition.areAll(max, count);
+    if (!full && definition.areAll((listLevel == NO_LIST ? max : listLevel) - 1, count)) {
+      readNone(count);
+      return;
+    }
     if (!full) {
       definitions = room(definitions, count);
       definition.decode(definitions, count);
@@ -277,6 +282,21 @@ final class ParquetLeaf {
     } else {
       decodeAround(encoding, bytes, count, slots);
     }
+  }
+
+  /** A page of nulls only, as vectors have many that are all dense. */
+  private void readNone(int count) {
+    rows = count;
+    if (none.length < count) {
+      none = new boolean[count];
+      Arrays.fill(none, true);
+    }
+    nullSlots = listLevel == NO_LIST ? none : null;
+    nullRows = listLevel == NO_LIST ? null : none;
+    starts = room(starts, count + 1);
+    Arrays.fill(starts, 0, count + 1, 0);
+    values = new byte[0];
+    base = 0;
   }
 
   /** Finds rows and slots where null and empty lists have a level and no element. */

@@ -264,6 +264,37 @@ class TestParquetScan {
     assertSameAsSpark(readSliced(path), spec);
   }
 
+  @Test
+  void readsColumnsOfNullsAndInfinitiesBesideEachOther() throws IOException {
+    UDF1<Long, Vector> infinite =
+        id -> Vectors.dense(Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY, id);
+    spark.udf().register("infinite", infinite, SQLDataTypes.VectorType());
+    Dataset<Row> extremes =
+        spark
+            .range(0, ROWS, 1, 1)
+            .toDF("id")
+            .select(
+                column("cast(null as int)", "noNumber"),
+                column("cast(null as array<float>)", "noList"),
+                column("if(id < 900, null, id)", "late"),
+                column("if(id % 2 = 0, 1, -1) * double('Infinity')", "infinity"),
+                column("infinite(id)", "v"));
+    String path = write(extremes, Map.of("parquet.page.row.count.limit", "100"));
+    DataSpec spec =
+        DataSpec.builder()
+            .features("noNumber", "late", "infinity", "v")
+            .input(
+                InputSpec.of("noList", "noList")
+                    .withRagged(new InputSpec.Ragged(2, -1, InputSpec.Ragged.Longer.FAIL)))
+            .nulls(new MissingValues.Fill(-7))
+            .batchRows(64)
+            .build();
+    Dataset<Row> frame = spark.read().parquet(path);
+    assertThat(readsPages(frame, spec)).isTrue();
+    assertSameAsSpark(frame, spec);
+    assertSameAsSpark(readSliced(path), spec);
+  }
+
   private static Vector vector(long id) {
     return id % 2 == 0
         ? Vectors.dense(id, 0.5, -id)
