@@ -96,8 +96,8 @@ final class CatalystParquetVector extends ColumnVector {
   }
 
   /**
-   * The same for FLOAT64 values that become FLOAT32; where infinities of both signs are near each
-   * other, it says that there is a NaN though there is none.
+   * The same for FLOAT64 values that become FLOAT32. A sum tells of NaN, so that infinities of both
+   * signs beside each other are taken for one.
    */
   boolean copyDoubles(int slot, int count, byte[] to, int at, int stride) {
     byte[] from = bytes;
